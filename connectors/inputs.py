@@ -1,0 +1,123 @@
+"""What `-i stream=file` means: which files, in which order, read one after the other as one input."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.errors import DataError, UsageError
+
+from .batch import NO_TIME, Batch, running_times
+from .convert import convert_batch
+from .readers import BATCH_ROWS, Reader, open_reader
+from .source import STANDARD_INPUT, file_error, reading, show_path
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One `-i`: the stream's name as written, and the files in reading order."""
+
+    stream: str
+    paths: tuple[str, ...]
+
+
+def parse_input(text: str) -> InputSpec:
+    """`temperature=hum/*.csv` as a stream and its files; a pattern that matches nothing is a FileError."""
+    stream, equals, pattern = text.partition("=")
+    if not equals or not stream.strip() or not pattern.strip():
+        raise UsageError(f"Expected `-i stream=file`, found `-i {text}`")
+    return InputSpec(stream.strip(), tuple(expand(pattern.strip())))
+
+
+def expand(pattern: str) -> list[str]:
+    """The files a path or pattern (`*` within a folder, `**` across) names, in natural order of names."""
+    if pattern == STANDARD_INPUT:
+        return [pattern]
+    path = os.path.expanduser(pattern)
+    if os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    found = [name for name in glob.glob(path, recursive=True) if not os.path.isdir(name)]
+    if not found:
+        raise file_error(f"Expected files matching `{pattern}`, found none", pattern)
+    return sorted(found, key=natural_key)
+
+
+def natural_key(path: str) -> list[tuple[int, int, str]]:
+    """Sorts `part2` before `part10`: runs of digits compare as numbers."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path)]
+
+
+class Input:
+    """The files of one `-i`, read one after the other in batches of at most BATCH_ROWS rows.
+
+    The first file is opened at once, so that a wrong path or a missing column is known before anything runs.
+    """
+
+    def __init__(self, paths: Sequence[str], schema: pa.Schema, time_column: str, names: list[str]) -> None:
+        self._paths = paths
+        self._schema = schema
+        self._time = schema.get_field_index(time_column)
+        self._names = names
+        sizes = [os.path.getsize(path) if os.path.isfile(path) else None for path in paths]
+        self._sizes = [size or 0 for size in sizes]
+        self.bytes_total = None if None in sizes else sum(self._sizes)
+        self._files_done = 0
+        self._reader: Reader | None = open_reader(paths[0], schema)
+        for path in paths[1:]:
+            if not os.path.exists(path):
+                raise file_error(f"Expected a file at `{path}`, found none", path)
+        self._batches = self._read()
+
+    def read(self) -> Batch | None:
+        """The next rows, None at the end."""
+        return next(self._batches, None)
+
+    def _read(self) -> Iterator[Batch]:
+        latest = int(NO_TIME)
+        for path in self._paths:
+            self._reader = self._reader or open_reader(path, self._schema)
+            file = len(self._names)
+            self._names.append(show_path(path))
+            rows_done = 0
+            for batch in self._converted(path, self._reader):
+                times = running_times(batch.column(self._time), latest)
+                rows = np.arange(rows_done + 1, rows_done + len(batch) + 1)
+                files = np.full(len(batch), file)
+                rows_done += len(batch)
+                latest = int(times[-1])
+                yield Batch(batch, times, files, rows, self._names)
+            self._reader.close()
+            self._reader = None
+            self._files_done += 1
+
+    def _converted(self, path: str, reader: Reader) -> Iterator[pa.RecordBatch]:
+        rows_done = 0
+        with reading(path, "rows"):
+            for whole in reader.batches():
+                for start in range(0, len(whole), BATCH_ROWS):
+                    part = whole.slice(start, BATCH_ROWS)
+                    try:
+                        batch = convert_batch(part, self._schema)
+                    except DataError as error:
+                        row = None if error.row is None else error.row + rows_done
+                        raise type(error)(error.message, source=show_path(path), row=row) from None
+                    rows_done += len(batch)
+                    yield batch
+
+    @property
+    def bytes_done(self) -> float:
+        """Bytes of the files read so far, for the share that is done."""
+        done = float(sum(self._sizes[: self._files_done]))
+        if self._reader is not None:
+            done += self._sizes[self._files_done] * self._reader.share_done()
+        return done
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()

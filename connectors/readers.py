@@ -1,0 +1,212 @@
+"""One file as record batches: the declared columns, in the declared order, still in the file's own types.
+
+Every reader gives batches of bounded size whatever the size of the file, knows which share of the file it
+has given, and raises a DataError naming the file and the row, counted from 1 without the header. Turning
+the values into the declared types is `convert.py`'s part.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.engine.errors import DataError, FileError
+
+from .convert import match_columns
+from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
+
+BATCH_ROWS = 1 << 16
+CSV_BLOCK_BYTES = 4 << 20
+HEADER_BYTES = 1 << 20
+
+
+class Reader(Protocol):
+    """What all formats have in common."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def share_done(self) -> float:
+        """The part of the file given so far, from 0 to 1; 0 throughout where the end is not known."""
+
+    def close(self) -> None: ...
+
+
+def open_reader(path: str, schema: pa.Schema) -> Reader:
+    """The reader for the format of `path` (`-` is standard input), columns matched against `schema`."""
+    from .jsonlines import JsonLinesReader
+
+    source = Source(path)
+    try:
+        kind = source.detect_format()
+        with reading(path, FORMAT_NAMES[kind]):
+            match kind:
+                case "parquet":
+                    return ParquetReader(source, schema)
+                case "ipc":
+                    return IpcReader(source, schema)
+                case "jsonl":
+                    return JsonLinesReader(source, schema)
+                case _:
+                    return CsvReader(source, schema, delimiter="\t" if kind == "tsv" else ",")
+    except BaseException:
+        source.close()
+        raise
+
+
+class ParquetReader:
+    """Parquet, only the declared columns, without ever holding a whole row group decoded."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._source = source
+        head = source.peek(len(PARQUET_MAGIC))
+        if head != PARQUET_MAGIC:
+            raise FileError("Expected Parquet, found something else", source=show_path(source.path))
+        # buffer_size makes Arrow read a column chunk piece by piece, so that one huge row group is fine too.
+        self.file = pq.ParquetFile(source.as_seekable(), buffer_size=1 << 20)
+        names = self.file.schema_arrow.names
+        self.columns = [names[at] for at in match_columns(schema.names, names, show_path(source.path))]
+        self._rows_done = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.file.iter_batches(batch_size=BATCH_ROWS, columns=self.columns):
+            self._rows_done += len(batch)
+            yield batch.select(self.columns)
+
+    def share_done(self) -> float:
+        return self._rows_done / max(1, self.file.metadata.num_rows)
+
+    def close(self) -> None:
+        self.file.close()
+        self._source.close()
+
+
+class IpcReader:
+    """Arrow IPC, the file format (seeks) as well as the stream format (does not)."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        import pyarrow.ipc as ipc
+
+        self._source = source
+        self._is_file = source.peek(len(IPC_FILE_MAGIC)) == IPC_FILE_MAGIC
+        self._batches_done = 0
+        path = show_path(source.path)
+        if self._is_file:
+            file = source.as_seekable()
+            names = ipc.open_file(file).schema.names
+            fields = match_columns(schema.names, names, path)
+            file.seek(0)
+            options = ipc.IpcReadOptions(included_fields=sorted(fields))
+            self._file: Any = ipc.open_file(file, options=options)
+            self._order = [sorted(fields).index(field) for field in fields]
+        else:
+            self._file = ipc.open_stream(source.as_stream(whole_reads=True))
+            self._order = match_columns(schema.names, self._file.schema.names, path)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self._is_file:
+            for batch in self._file:
+                yield batch.select(self._order)
+            return
+        for number in range(self._file.num_record_batches):
+            batch = self._file.get_batch(number)
+            self._batches_done += 1
+            yield batch.select(self._order)
+
+    def share_done(self) -> float:
+        if self._is_file:
+            return self._batches_done / max(1, self._file.num_record_batches)
+        return _share_of_bytes(self._source)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class CsvReader:
+    """CSV with a header row. Every value comes as text, NULL where the field is empty and not quoted."""
+
+    def __init__(self, source: Source, schema: pa.Schema, delimiter: str = ",") -> None:
+        self._source = source
+        self._delimiter = delimiter
+        self._bad_row: Any = None
+        self._path = show_path(source.path)
+        self._names = self._read_header()
+        self._positions = match_columns(schema.names, self._names, self._path)
+
+    def _read_header(self) -> list[str]:
+        """Takes the header off the source, and blank lines before it."""
+        while True:
+            head = self._source.peek(1)
+            while b"\n" not in head:
+                longer = self._source.peek(2 * len(head))
+                if len(longer) == len(head) or len(head) > HEADER_BYTES:
+                    break
+                head = longer
+            line, end, _ = head.partition(b"\n")
+            self._source.read(len(line) + len(end))
+            text = line.decode("utf-8-sig").strip("\r")
+            if text.strip():
+                return next(csv.reader([text], delimiter=self._delimiter))
+            if not end:
+                raise FileError("Expected a header row, found only blank lines", source=self._path)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow.csv as pa_csv
+
+        if not self._source.peek(1):
+            return
+        # Columns go by position: names in the header may be doubled or differ in case from the declared.
+        names = [str(position) for position in range(len(self._names))]
+        wanted = [names[position] for position in self._positions]
+        try:
+            reader = pa_csv.open_csv(
+                self._source.as_stream(),
+                # Without threads, Arrow knows the number of a bad row.
+                pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES, column_names=names),
+                pa_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_bad_row
+                ),
+                pa_csv.ConvertOptions(
+                    include_columns=list(dict.fromkeys(wanted)),
+                    column_types=dict.fromkeys(wanted, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    check_utf8=False,
+                ),
+            )
+            for batch in reader:
+                yield batch.select(wanted)
+        except pa.ArrowInvalid as error:
+            if self._bad_row is not None:
+                raise DataError(
+                    f"Expected {self._bad_row.expected_columns} fields as in the header,"
+                    f" found {self._bad_row.actual_columns}",
+                    source=self._path,
+                    row=self._bad_row.number,
+                ) from None
+            if "straddl" in str(error):
+                longest = f"{CSV_BLOCK_BYTES >> 20} MB"
+                raise DataError(
+                    f"Expected rows of at most {longest}, found a longer one or a quote that never closes",
+                    source=self._path,
+                ) from None
+            raise
+
+    def _note_bad_row(self, row: Any) -> str:
+        self._bad_row = row
+        return "error"
+
+    def share_done(self) -> float:
+        return _share_of_bytes(self._source)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _share_of_bytes(source: Source) -> float:
+    return source.bytes_done / source.bytes_total if source.bytes_total else 0.0

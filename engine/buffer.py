@@ -1,0 +1,60 @@
+"""A growing array addressed by row number, from which the oldest rows are dropped.
+
+    data   [ dropped . . | live . . . . . . | free . . . ]
+            base          tail               end           base + len(data)      (row numbers)
+
+Appending is amortised O(1): when the free part is used up, the live rows move into a new array twice the
+size they need. They always move into a *new* array, so whoever still holds the old one (a result that has
+not been gathered yet) keeps reading the rows it saw.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIN_ROWS = 256
+
+
+class RowBuffer:
+    """Rows [tail, end) of one fixed-width column; row r is `data[r - base]`."""
+
+    __slots__ = ("base", "data", "end", "tail")
+
+    def __init__(self, dtype: str | np.dtype, first_row: int = 0) -> None:
+        self.data: NDArray = np.empty(MIN_ROWS, dtype)
+        self.base = self.tail = self.end = first_row
+
+    def __len__(self) -> int:
+        return self.end - self.tail
+
+    def reserve(self, rows: int) -> None:
+        """Make room for `rows` more."""
+        if self.end - self.base + rows <= len(self.data):
+            return
+        live = self.live
+        data = np.empty(max(MIN_ROWS, 2 * (len(live) + rows)), self.data.dtype)
+        data[: len(live)] = live
+        self.data, self.base = data, self.tail
+
+    def append(self, values: NDArray) -> None:
+        """Add rows at the end."""
+        self.reserve(len(values))
+        at = self.end - self.base
+        self.data[at : at + len(values)] = values
+        self.end += len(values)
+
+    def drop(self, row: int) -> None:
+        """Forget the rows below `row`."""
+        self.tail = min(max(self.tail, row), self.end)
+
+    @property
+    def live(self) -> NDArray:
+        return self.data[self.tail - self.base : self.end - self.base]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+    def _check(self) -> None:
+        assert self.base <= self.tail <= self.end <= self.base + len(self.data), "rows outside the array"

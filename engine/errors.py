@@ -1,0 +1,99 @@
+"""Every error a user can meet, one tree; each class owns the command line's exit code.
+
+    PenstockError                1
+    ├── UsageError               2   the call is wrong: unknown stream, pushing after close, a bad option
+    ├── QueryError               3   a statement is wrong; carries line, column and a hint
+    │   ├── ParseError               not SQL as LANGUAGE defines it
+    │   ├── BindError                unknown name, wrong type, a missing window
+    │   └── UnsupportedError         understood, but not built: refused by name
+    └── DataError                4   the data is wrong; carries the source and the row
+        ├── SchemaError              a missing column, a wrong type
+        ├── LateError                time went backwards beyond the slack
+        └── FileError                a file is missing, cut short or unreadable
+
+A message says what was expected, what was found and where, in one line, values in backticks.
+A user's mistake raises one of these; a mistake of ours is an assertion.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PenstockError(Exception):
+    """The root: catch this to catch everything Penstock raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(PenstockError):
+    """The call is wrong, whatever the data and the queries are."""
+
+    exit_code = 2
+
+
+class QueryError(PenstockError):
+    """A statement is wrong; `line` and `column` count from 1 in the text that was given."""
+
+    exit_code = 3
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, hint: str | None = None
+    ) -> None:
+        self.message = message
+        self.line = line
+        self.column = column
+        self.hint = hint
+        where = f", at line {line}, column {column}" if line is not None else ""
+        super().__init__(f"{message}{where}{f'. {hint}' if hint else ''}")
+
+
+class ParseError(QueryError):
+    """The text is not a statement of the language."""
+
+
+class BindError(QueryError):
+    """A name, a type or a window does not fit what is declared."""
+
+
+class UnsupportedError(QueryError):
+    """Understood, but not built: the message names it."""
+
+
+class DataError(PenstockError):
+    """The data is wrong; `source` is a stream or file, `row` counts from 1."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, source: str | None = None, row: int | None = None) -> None:
+        self.message = message
+        self.source = source
+        self.row = row
+        where = "" if source is None else f", in `{source}`"
+        where += "" if row is None else f", row {row}"
+        super().__init__(f"{message}{where}")
+
+
+class SchemaError(DataError):
+    """A column is missing or has a type that does not fit."""
+
+
+class LateError(DataError):
+    """A row is older than the stream's slack allows."""
+
+
+class FileError(DataError):
+    """A file is missing, cut short or not what its name says."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint naming the known word closest to `name`, or the known words if there are few."""
+    words = sorted(set(known))
+    folded = {word.lower(): word for word in words}
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean `{folded[close[0]]}`?"
+    if words and len(words) <= 8:
+        return "Known: " + ", ".join(f"`{word}`" for word in words)
+    return None

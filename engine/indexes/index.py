@@ -1,0 +1,75 @@
+"""What a window join asks of an index: one direction of the join, run over a batch in arrival order.
+
+The direction A -> B concerns only the structure on B: rows of B are inserted, rows of A probe, expired rows
+of B are dropped. Who comes before whom and who is still alive is settled beforehand, in row numbers: prober
+i sees the rows of the other side in [row_from[i], row_until[i]), both non-decreasing in i. So an index knows
+nothing of time, of windows or of the other direction, and each direction can have an index of its own.
+
+    for each prober i:   insert rows up to row_until[i]   drop rows below row_from[i]
+                         emit rows with key_low[i] <= key <= key_high[i]
+
+A probe that fills the output stops there; the cursor remembers where, and the next call goes on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.cursor import CURSOR_SLOTS, DONE
+
+
+class Probes:
+    """The work of one direction for one batch: who probes for what, and how far the work has come.
+
+    key_low, key_high    int64, inclusive range of keys sought; low > high seeks nothing
+    row_from, row_until  int64, the rows of the probed side that the prober sees
+    end                  rows of the probed side below this are to be inserted when all is done
+    """
+
+    __slots__ = ("cursor", "end", "key_high", "key_low", "row_from", "row_until")
+
+    def __init__(
+        self, key_low: NDArray, key_high: NDArray, row_from: NDArray, row_until: NDArray, end: int
+    ) -> None:
+        self.key_low = key_low
+        self.key_high = key_high
+        self.row_from = row_from
+        self.row_until = row_until
+        self.end = end
+        self.cursor = np.zeros(CURSOR_SLOTS, np.int64)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.cursor[DONE])
+
+
+class Index(Protocol):
+    """Live rows of one side of a join by key."""
+
+    kind: ClassVar[str]
+
+    def extend(self, keys: NDArray) -> None:
+        """Take the keys of the rows that come next; `run` inserts them when their turn has come."""
+
+    def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
+        """Serve probers until all are served or the output is full; how many pairs were found.
+
+        Pairs go into out_prober (position of the prober) and out_row (row number), same length, at least 1.
+        When counting, nothing is written and the output is never full.
+        """
+
+    def purge(self, row: int) -> None:
+        """No later prober sees rows below `row`."""
+
+    @property
+    def keys(self) -> NDArray:
+        """Keys of the live rows, oldest first."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, keys and structure."""
+
+    def _check(self) -> None: ...

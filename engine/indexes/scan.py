@@ -1,0 +1,48 @@
+"""No index at all: the live keys in order of arrival, compared one by one.
+
+Serves every condition, costs nothing to keep, and wins where windows are small or inserts far outnumber
+probes. State: the live keys.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from numpy.typing import NDArray
+
+from ..buffer import RowBuffer
+from ..kernels.scan import run_scan
+from .index import Probes
+
+
+class ScanIndex:
+    """Rows in order of arrival, for any range of keys."""
+
+    kind: ClassVar[str] = "scan"
+
+    def __init__(self, first_row: int = 0) -> None:
+        self._keys = RowBuffer("int64", first_row)
+
+    def extend(self, keys: NDArray) -> None:
+        self._keys.append(keys)
+
+    def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
+        found = run_scan(
+            self._keys.data, self._keys.base, probes.key_low, probes.key_high, probes.row_from,
+            probes.row_until, probes.cursor, out_prober, out_row, counting,
+        )  # fmt: skip
+        return int(found)
+
+    def purge(self, row: int) -> None:
+        self._keys.drop(row)
+
+    @property
+    def keys(self) -> NDArray:
+        return self._keys.live
+
+    @property
+    def nbytes(self) -> int:
+        return self._keys.nbytes
+
+    def _check(self) -> None:
+        self._keys._check()

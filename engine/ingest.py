@@ -1,0 +1,190 @@
+"""Where a stream enters: checked, put into time order, cut into batches.
+
+In:   tables as pushed.
+Out:  batches in time order, and how far time has come.
+Kept: rows newer than the watermark, while the stream's slack says older ones may still come.
+
+The watermark is the latest ts seen less the slack. A row is late when its ts is below the watermark that
+the rows before it have made: a property of the stream, not of how it was cut. Late rows are refused with
+the whole push, or counted and dropped, as the stream's queries say. A push is either accepted or changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .batch import Batch, concatenate
+from .convert import convert_column
+from .errors import DataError, LateError, SchemaError, did_you_mean
+from .expression import write_duration, write_time
+from .queue import BEGINNING, Outlet
+from .types import SqlType
+from .window import MAX_TS
+
+BATCH_ROWS = 32_768
+
+
+@dataclass(slots=True)
+class StreamSchema:
+    """A stream as declared."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[SqlType, ...]
+    time_column: int
+    slack_us: int
+
+
+class Ingest:
+    """One stream's entry."""
+
+    def __init__(self, schema: StreamSchema) -> None:
+        self.schema = schema
+        self.output = Outlet()
+        self.late: Literal["drop", "error"] = "error"
+        self.rows_in = 0
+        self.rows_late = 0
+        self.first_ts: int | None = None
+        self.last_ts = BEGINNING
+        self.watermark = BEGINNING
+        self._held: Batch | None = None
+        self._places = {name.lower(): place for place, name in enumerate(schema.columns)}
+
+    def push(self, table: pa.Table) -> None:
+        """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""
+        # 1. check
+        columns = self._columns(table)
+        ts = self._times(columns[self.schema.time_column])
+        if not len(ts):
+            return
+        late = self._late_rows(ts)
+        if len(late) and self.late == "error":
+            raise self._lateness(ts, late)
+        # 2. take in
+        self.rows_in += len(ts)
+        self.rows_late += len(late)
+        if len(late):
+            kept = np.ones(len(ts), bool)
+            kept[late] = False
+            rows = pa.array(np.flatnonzero(kept))
+            ts = ts[kept]
+            columns = [column.take(rows) for column in columns]
+            if not len(ts):
+                return
+        earliest = int(ts.min())
+        self.first_ts = earliest if self.first_ts is None else min(self.first_ts, earliest)
+        self.last_ts = max(self.last_ts, int(ts.max()))
+        self.watermark = max(self.watermark, self.last_ts - self.schema.slack_us)
+        # 3. pass on what cannot be overtaken any more
+        self._flow(ts, columns)
+
+    def advance(self, ts: int) -> None:
+        """Time has come to `ts`: nothing below it follows."""
+        self.watermark = max(self.watermark, ts)
+        self._release()
+
+    def close(self) -> None:
+        """Nothing follows: rows held back come out."""
+        self.watermark = max(self.watermark, self.last_ts)
+        self._release()
+        self.output.close()
+
+    @property
+    def rows_held(self) -> int:
+        return 0 if self._held is None else self._held.length
+
+    def _columns(self, table: pa.Table) -> list[pa.ChunkedArray]:
+        """The declared columns, by name whatever the case, as their declared types."""
+        places: dict[int, int] = {}
+        for position, name in enumerate(table.schema.names):
+            place = self._places.get(name.lower())
+            if place is not None and (place not in places or name == self.schema.columns[place]):
+                places[place] = position
+        columns = []
+        for place, (name, type_) in enumerate(zip(self.schema.columns, self.schema.types, strict=True)):
+            if place not in places:
+                hint = did_you_mean(name, table.schema.names)
+                raise SchemaError(
+                    f"Expected a column `{name}` ({type_}), found none{'. ' + hint if hint else ''}",
+                    source=self.schema.name,
+                )
+            columns.append(convert_column(table.column(places[place]), type_, name, self.schema.name))
+        return columns
+
+    def _times(self, column: pa.ChunkedArray) -> NDArray:
+        """The time column as int64, without NULLs and within what time can be."""
+        name = self.schema.columns[self.schema.time_column]
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+            raise DataError(
+                f"Expected a time in column `{name}`, found NULL", source=self.schema.name, row=row + 1
+            )
+        ts = column.cast(pa.int64()).to_numpy()
+        if len(ts) and not -MAX_TS < int(ts.min()) <= int(ts.max()) < MAX_TS:
+            row = int(np.flatnonzero((ts <= -MAX_TS) | (ts >= MAX_TS))[0])
+            raise DataError(
+                f"Expected a time within {MAX_TS:,} microseconds of the epoch in column `{name}`, "
+                f"found `{ts[row]}`",
+                source=self.schema.name,
+                row=row + 1,
+            )
+        return ts  # type: ignore[no-any-return]
+
+    def _late_rows(self, ts: NDArray) -> NDArray:
+        """Positions of rows older than the watermark as it stood when they came."""
+        if ts[0] >= self.watermark and bool((ts[1:] >= ts[:-1]).all()):
+            return np.empty(0, np.int64)
+        latest = np.maximum.accumulate(ts)
+        before = np.concatenate([[self.last_ts], np.maximum(latest[:-1], self.last_ts)])
+        return np.flatnonzero(ts < np.maximum(before - self.schema.slack_us, self.watermark))
+
+    def _lateness(self, ts: NDArray, late: NDArray) -> LateError:
+        row = int(late[0])
+        newest = int(max(self.watermark + self.schema.slack_us, ts[: row + 1].max()))
+        behind = newest - int(ts[row])
+        name = self.schema.columns[self.schema.time_column]
+        slack = write_duration(self.schema.slack_us) if self.schema.slack_us else "none"
+        return LateError(
+            f"Expected rows in time order (slack: {slack}), found `{write_time(int(ts[row]))}` "
+            f"{write_duration(behind)} behind; allow for it with "
+            f"WATERMARK FOR {name} AS {name} - INTERVAL ..., or drop such rows with LATE DROP",
+            source=self.schema.name,
+            row=row + 1,
+        )
+
+    def _flow(self, ts: NDArray, columns: list[pa.ChunkedArray]) -> None:
+        if self._held is None and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
+            table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
+            at = 0
+            for part in table.to_batches(max_chunksize=BATCH_ROWS):
+                if part.num_rows:
+                    self.output.put(Batch(ts[at : at + part.num_rows], part.columns))
+                    at += part.num_rows
+            self.output.promise(self.watermark)
+            return
+        arrays = [column.combine_chunks() for column in columns]
+        arrays = [pa.concat_arrays(a.chunks) if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+        batch = Batch(ts, arrays)
+        self._held = batch if self._held is None else concatenate([self._held, batch])
+        self._held = self._held.take(np.argsort(self._held.ts, kind="stable"))
+        self._release()
+
+    def _release(self) -> None:
+        """Pass on the held rows up to the watermark."""
+        held = self._held
+        if held is not None:
+            stop = int(np.searchsorted(held.ts, self.watermark, side="right"))
+            for start in range(0, stop, BATCH_ROWS):
+                self.output.put(held.slice(start, min(start + BATCH_ROWS, stop)))
+            self._held = held.slice(stop, held.length) if stop < held.length else None
+        self.output.promise(self.watermark)
+
+    def _check(self) -> None:
+        assert self._held is None or int(self._held.ts[0]) > self.watermark, "a row is held for no reason"
+        assert self.output.punctuation <= self.watermark, "promised more than is known"

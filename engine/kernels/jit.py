@@ -1,0 +1,25 @@
+"""The one place that says how kernels are compiled.
+
+`@kernel` compiles on the first call and keeps the machine code on disk, so that only the first run on a
+machine waits. Nothing is checked inside a kernel: its caller has validated what it passes. The GIL is
+released, division follows NumPy. With NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` for the types it is called with, cached on disk."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+def inline(function: Function) -> Function:
+    """Compile `function` into every kernel that calls it."""
+    return numba.njit(cache=True, nogil=True, error_model="numpy", inline="never")(function)  # type: ignore[no-any-return]

@@ -1,0 +1,70 @@
+"""Keys that are not one integer become one: a 64-bit hash, verified against the real values afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import kernel
+
+PRIME = np.uint64(0x100000001B3)
+SEED = np.uint64(0xCBF29CE484222325)
+MIX_A = np.uint64(0xFF51AFD7ED558CCD)
+MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
+SHIFT = np.uint64(33)
+
+
+@kernel
+def hash_text(offsets, data):  # type: ignore[no-untyped-def]
+    """int64 hash of each text; offsets int32, one more than texts; data uint8. A new array is returned."""
+    out = np.empty(len(offsets) - 1, np.int64)
+    for i in range(len(out)):
+        h = SEED
+        for k in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[k])) * PRIME
+        h ^= h >> SHIFT
+        h *= MIX_A
+        h ^= h >> SHIFT
+        out[i] = np.int64(h)
+    return out
+
+
+@kernel
+def combine_hashes(first, second):  # type: ignore[no-untyped-def]
+    """One int64 for each pair of int64, order of the two counting. A new array is returned."""
+    out = np.empty(len(first), np.int64)
+    for i in range(len(out)):
+        h = np.uint64(first[i]) * MIX_A
+        h ^= h >> SHIFT
+        h = (h ^ np.uint64(second[i])) * MIX_B
+        h ^= h >> SHIFT
+        out[i] = np.int64(h)
+    return out
+
+
+@kernel
+def keep_equal(left, left_base, left_rows, right, right_base, right_rows, keep):  # type: ignore[no-untyped-def]
+    """Clear keep[i] (uint8) where the int64 values of a pair differ."""
+    for i in range(len(keep)):
+        if left[left_rows[i] - left_base] != right[right_rows[i] - right_base]:
+            keep[i] = 0
+
+
+@kernel
+def keep_equal_text(  # type: ignore[no-untyped-def]
+    left_starts, left_base, left, left_data, left_rows,
+    right_starts, right_base, right, right_data, right_rows, keep,
+):  # fmt: skip
+    """Clear keep[i] (uint8) where the texts of a pair differ."""
+    for i in range(len(keep)):
+        a = left_rows[i] - left_base
+        b = right_rows[i] - right_base
+        size = left_starts[a + 1] - left_starts[a]
+        if right_starts[b + 1] - right_starts[b] != size:
+            keep[i] = 0
+            continue
+        p = left_starts[a] - left_data
+        q = right_starts[b] - right_data
+        for k in range(size):
+            if left[p + k] != right[q + k]:
+                keep[i] = 0
+                break

@@ -1,0 +1,49 @@
+"""Two lists of pairs in time order become one."""
+
+from __future__ import annotations
+
+from .jit import kernel
+
+
+@kernel
+def merge_pairs(  # type: ignore[no-untyped-def]
+    a_prober, a_row, a_at, a_count, a_done, a_ts, a_first,
+    b_prober, b_row, b_at, b_count, b_done, b_ts, b_first,
+    out_ts, out_left, out_right,
+):  # fmt: skip
+    """Pairs of the left's probers (a) and of the right's (b), by the prober's ts, into the three outputs.
+
+    prober: int64 position in that side's batch, whose times are ts and whose first row number is first;
+    row: int64 row number on the other side; [at, count) are still to be merged; done: none come after them.
+    The outputs have room for both. Stops where a list ends that is not done. Returns (pairs, a_at, b_at).
+    """
+    n = 0
+    while a_at < a_count and b_at < b_count:
+        ta = a_ts[a_prober[a_at]]
+        tb = b_ts[b_prober[b_at]]
+        if ta <= tb:
+            out_ts[n] = ta
+            out_left[n] = a_first + a_prober[a_at]
+            out_right[n] = a_row[a_at]
+            a_at += 1
+        else:
+            out_ts[n] = tb
+            out_left[n] = b_row[b_at]
+            out_right[n] = b_first + b_prober[b_at]
+            b_at += 1
+        n += 1
+    if b_at == b_count and b_done:
+        while a_at < a_count:
+            out_ts[n] = a_ts[a_prober[a_at]]
+            out_left[n] = a_first + a_prober[a_at]
+            out_right[n] = a_row[a_at]
+            a_at += 1
+            n += 1
+    if a_at == a_count and a_done:
+        while b_at < b_count:
+            out_ts[n] = b_ts[b_prober[b_at]]
+            out_left[n] = b_row[b_at]
+            out_right[n] = b_first + b_prober[b_at]
+            b_at += 1
+            n += 1
+    return n, a_at, b_at

@@ -1,0 +1,63 @@
+"""The rows of a ROWS window, as they enter it.
+
+In: rows.  Out: those that are in the window at the end of their own instant.  Kept: nothing beyond its queue.
+
+    ROWS 2, four rows at one instant:    x x o o      only the last two were ever in the window
+
+So an instant's rows wait until the input has passed it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..operator import Counters
+from ..plan import WindowNode
+from ..queue import Outlet, Queue
+
+
+class EnterWindow:
+    """Drops rows displaced at their own instant."""
+
+    def __init__(self, node: WindowNode, queue: Queue, name: str) -> None:
+        assert node.window.kind == "rows" and node.window.size is not None, "every row enters a RANGE window"
+        self.name = name
+        self.inputs = (queue,)
+        self.output = Outlet(queue.punctuation)
+        self.counters = Counters()
+        self._size = node.window.size
+
+    def step(self, quantum: int) -> bool:
+        queue = self.inputs[0]
+        worked = False
+        if queue.batches:
+            queue.complete_instant()
+            last = queue.horizon
+            is_over = len(queue.batches) > 1 or queue.closed or queue.punctuation > last
+            batch = queue.take(last, is_over)
+            if batch is not None:
+                self.counters.rows_in += batch.length
+                come = np.searchsorted(batch.ts, batch.ts, side="right")
+                rows = np.flatnonzero(np.arange(batch.length) >= come - self._size)
+                self.counters.rows_out += len(rows)
+                self.output.put(batch if len(rows) == batch.length else batch.take(rows))
+                worked = True
+        now = int(queue.batches[0].ts[0]) if queue.batches else queue.punctuation
+        if now > self.output.punctuation:
+            self.output.promise(now)
+            worked = True
+        if queue.closed and not queue.batches and not self.output.closed:
+            self.output.close()
+            worked = True
+        return worked
+
+    @property
+    def state_rows(self) -> int:
+        return self.inputs[0].rows
+
+    @property
+    def state_bytes(self) -> int:
+        return 8 * self.inputs[0].rows
+
+    def _check(self) -> None:
+        pass

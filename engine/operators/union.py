@@ -1,0 +1,61 @@
+"""UNION ALL: the rows of all inputs in time order.
+
+In: rows, each input in time order.  Out: all of them, in time order; rows of one ts in the order of the inputs
+as far as they have come.  Kept: nothing beyond its queues: a row waits there until every input has reached it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..batch import concatenate
+from ..operator import Counters
+from ..queue import Outlet, Queue
+from ..window import MAX_TS
+
+
+class Union:
+    """Merges by the inputs' promises."""
+
+    def __init__(self, queues: tuple[Queue, ...], name: str) -> None:
+        self.name = name
+        self.inputs = queues
+        self.output = Outlet(min(queue.punctuation for queue in queues))
+        self.counters = Counters()
+
+    def step(self, quantum: int) -> bool:
+        bound = min(
+            queue.horizon if queue.batches else MAX_TS if queue.closed else queue.punctuation
+            for queue in self.inputs
+        )
+        taken = [batch for queue in self.inputs if (batch := queue.take(bound, True)) is not None]
+        if taken:
+            rows = concatenate(taken)
+            if len(taken) > 1:
+                rows = rows.take(np.argsort(rows.ts, kind="stable"))
+            self.counters.rows_in += rows.length
+            self.counters.rows_out += rows.length
+            self.output.put(rows)
+        now = min(
+            int(queue.batches[0].ts[0]) if queue.batches else MAX_TS if queue.closed else queue.punctuation
+            for queue in self.inputs
+        )
+        worked = bool(taken)
+        if self.output.punctuation < now < MAX_TS:
+            self.output.promise(now)
+            worked = True
+        if not self.output.closed and all(queue.closed and not queue.batches for queue in self.inputs):
+            self.output.close()
+            worked = True
+        return worked
+
+    @property
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def state_bytes(self) -> int:
+        return 0
+
+    def _check(self) -> None:
+        pass

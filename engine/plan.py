@@ -1,0 +1,137 @@
+"""What the engine is asked to run: a tree of frozen nodes, chosen by the optimizer, executed as it stands.
+
+Columns are positions in the input. A plan holds no state; running it twice gives two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .expression import Expression
+from .types import SqlType
+from .window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """right key - left key lies between `low` and `high`; None: no bound on that side.
+
+    Covers <, <=, >, >= (a bound of 0) and bands. For keys of type DOUBLE a bound other than 0 may admit a few
+    pairs just outside (rounding), never misses one: the exact condition must then be checked on the pairs.
+    """
+
+    low: int | float | None
+    low_closed: bool
+    high: int | float | None
+    high_closed: bool
+
+    def mirrored(self) -> Band:
+        """The same condition on left key - right key."""
+        return Band(
+            None if self.high is None else -self.high,
+            self.high_closed,
+            None if self.low is None else -self.low,
+            self.low_closed,
+        )
+
+
+EQUALITY = Band(0, True, 0, True)
+
+
+@dataclass(frozen=True, slots=True)
+class SideNode:
+    """One side of a join: its window, which of the window's rows take part, its key (several columns:
+    equality of all), the columns it passes on. A row that takes no part still counts in a ROWS window."""
+
+    window: Window
+    predicate: Expression | None
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode:
+    """Rows of a stream, all its columns."""
+
+    stream: str
+    types: tuple[SqlType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowNode:
+    """The rows of a ROWS window as they enter it: those not displaced at their own instant."""
+
+    input: PlanNode
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class SelectNode:
+    """Rows for which `predicate` is true, as `outputs`; None: all rows, all columns."""
+
+    input: PlanNode
+    predicate: Expression | None
+    outputs: tuple[Expression, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNode:
+    """Pairs whose keys satisfy `condition` (None: all pairs); gives left.columns, then right.columns."""
+
+    left: PlanNode
+    right: PlanNode
+    left_side: SideNode
+    right_side: SideNode
+    condition: Band | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnionNode:
+    """Rows of all inputs in time order."""
+
+    inputs: tuple[PlanNode, ...]
+
+
+PlanNode = SourceNode | WindowNode | SelectNode | JoinNode | UnionNode
+
+
+def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
+    """The node's inputs, left to right."""
+    match node:
+        case SourceNode():
+            return ()
+        case SelectNode() | WindowNode():
+            return (node.input,)
+        case JoinNode():
+            return (node.left, node.right)
+        case UnionNode():
+            return node.inputs
+
+
+def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:
+    """The node and all below it, parents first: a node's place in this order is its number."""
+    yield node
+    for part in plan_inputs(node):
+        yield from plan_nodes(part)
+
+
+def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
+    """Types of the columns a node gives."""
+    match node:
+        case SourceNode():
+            return node.types
+        case WindowNode():
+            return plan_types(node.input)
+        case SelectNode():
+            if node.outputs is None:
+                return plan_types(node.input)
+            return tuple(output.type for output in node.outputs)
+        case JoinNode():
+            left, right = plan_types(node.left), plan_types(node.right)
+            return tuple(left[i] for i in node.left_side.columns) + tuple(
+                right[i] for i in node.right_side.columns
+            )
+        case UnionNode():
+            return plan_types(node.inputs[0])

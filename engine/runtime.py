@@ -1,0 +1,159 @@
+"""Running plans: streams in, pipelines of operators joined by queues, sinks out.
+
+A pipeline is one query's operators. A query that fails on the data (an overflow, a division by zero) stops
+alone: its pipeline is taken out, its error is kept, the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import pyarrow as pa
+
+from .errors import PenstockError
+from .ingest import Ingest, StreamSchema
+from .operator import Operator
+from .operators.enter_window import EnterWindow
+from .operators.join import WindowJoin
+from .operators.select import Select
+from .operators.sink import Sink
+from .operators.union import Union
+from .plan import JoinNode, PlanNode, SelectNode, SourceNode, UnionNode, WindowNode, plan_inputs, plan_types
+from .queue import BEGINNING, Outlet, Queue
+from .scheduler import RoundRobin, Scheduler
+
+
+@dataclass
+class Pipeline:
+    """One query at work. `operators` by the number of their plan node; the sink is not among them."""
+
+    name: str
+    plan: PlanNode
+    sink: Sink
+    operators: dict[int, Operator] = field(default_factory=dict)
+    taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
+    error: PenstockError | None = None
+
+
+class Runtime:
+    """Streams, pipelines and a scheduler."""
+
+    def __init__(self, clock: Callable[[], float], scheduler: Scheduler | None = None) -> None:
+        self.streams: dict[str, Ingest] = {}
+        self.pipelines: dict[str, Pipeline] = {}
+        self._clock = clock
+        self._scheduler = scheduler or RoundRobin()
+        self._operators: list[Operator] = []
+        self._owners: dict[int, Pipeline] = {}
+        self._failures: list[PenstockError] = []
+
+    def add_stream(self, schema: StreamSchema) -> Ingest:
+        """Declare a stream."""
+        self.streams[schema.name] = Ingest(schema)
+        return self.streams[schema.name]
+
+    def add_query(self, name: str, plan: PlanNode, schema: pa.Schema, counting: bool) -> Pipeline:
+        """Start a query from now on; `schema` is that of its results."""
+        parts: dict[int, Operator] = {}
+        taps: list[tuple[Outlet, Queue]] = []
+        outlet = self._build(plan, count(), name, counting, parts, taps)
+        sink = Sink(schema, self._tap(outlet, taps, plan), f"{name}.sink", counting)
+        pipeline = Pipeline(name, plan, sink, parts, taps)
+        self.pipelines[name] = pipeline
+        for operator in (*parts.values(), sink):
+            self._operators.append(operator)
+            self._owners[id(operator)] = pipeline
+        return pipeline
+
+    def drop_query(self, name: str) -> None:
+        """Stop a query and forget its state."""
+        self._stop(self.pipelines.pop(name))
+
+    def push(self, stream: str, table: pa.Table) -> None:
+        """Take rows into a stream and work until all is quiet."""
+        self.streams[stream].push(table)
+        self.run()
+
+    def advance(self, ts: int) -> None:
+        """Time has come to `ts` on every stream."""
+        for ingest in self.streams.values():
+            ingest.advance(ts)
+        self.run()
+
+    def close(self) -> None:
+        """End every stream, at the latest ts seen on any."""
+        latest = max((ingest.last_ts for ingest in self.streams.values()), default=BEGINNING)
+        for ingest in self.streams.values():
+            ingest.advance(latest)
+            ingest.close()
+        self.run()
+
+    def run(self) -> None:
+        """Work until nothing can be done; raise what stopped a query meanwhile."""
+        self._scheduler.run(self._operators, self._clock, self._fail)
+        if self._failures:
+            error, *_ = self._failures
+            self._failures = []
+            raise error
+
+    def _fail(self, operator: Operator, error: PenstockError) -> None:
+        pipeline = self._owners[id(operator)]
+        pipeline.error = error
+        self._failures.append(error)
+        self._stop(pipeline)
+
+    def _stop(self, pipeline: Pipeline) -> None:
+        for outlet, queue in pipeline.taps:
+            if queue in outlet.queues:
+                outlet.queues.remove(queue)
+        for operator in (*pipeline.operators.values(), pipeline.sink):
+            if self._owners.pop(id(operator), None) is not None:
+                self._operators.remove(operator)
+
+    def _build(
+        self,
+        node: PlanNode,
+        numbers: Iterator[int],
+        name: str,
+        counting: bool,
+        parts: dict[int, Operator],
+        taps: list[tuple[Outlet, Queue]],
+    ) -> Outlet:
+        """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
+        number = next(numbers)
+        if isinstance(node, SourceNode):
+            return self.streams[node.stream].output
+        queues = tuple(
+            self._tap(self._build(part, numbers, name, False, parts, taps), taps, part)
+            for part in plan_inputs(node)
+        )
+        label = f"{name}.{number}"
+        operator: Operator
+        match node:
+            case WindowNode():
+                operator = EnterWindow(node, queues[0], label)
+            case SelectNode():
+                operator = Select(node, queues[0], label)
+            case JoinNode():
+                types = (plan_types(node.left), plan_types(node.right))
+                operator = WindowJoin(node, types, (queues[0], queues[1]), label, counting)
+            case UnionNode():
+                operator = Union(queues, label)
+        parts[number] = operator
+        return operator.output
+
+    def _tap(self, outlet: Outlet, taps: list[tuple[Outlet, Queue]], node: PlanNode) -> Queue:
+        queue = Queue(outlet.punctuation)
+        queue.closed = outlet.closed
+        outlet.queues.append(queue)
+        if isinstance(node, SourceNode):
+            taps.append((outlet, queue))
+        return queue
+
+    def _check(self) -> None:
+        for ingest in self.streams.values():
+            ingest._check()
+        for operator in self._operators:
+            operator._check()

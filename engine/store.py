@@ -1,0 +1,182 @@
+"""The rows of one side of a join, in time order, column by column.
+
+Rows have numbers that only grow; [tail, end) are alive. Expiry moves the tail, nothing else: space comes back
+when the buffers next grow (see buffer.py). A view of a column stays valid whatever happens to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .buffer import RowBuffer
+from .kernels.gather import gather, gather_text, text_offsets
+from .types import ARROW_TYPES, SqlType
+
+
+def bitmap(valid: NDArray | None) -> pa.Buffer | None:
+    """Arrow's validity bits from one byte per row; None: no NULLs."""
+    if valid is None or valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def fixed_values(array: pa.Array) -> NDArray:
+    """The values of a fixed-width array, as int64 (bits of a double too) or uint8 (boolean)."""
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+        return np.frombuffer(array.buffers()[1], np.uint8, len(array), array.offset)
+    return np.frombuffer(array.buffers()[1], np.int64, len(array), 8 * array.offset)
+
+
+def valid_bytes(array: pa.Array) -> NDArray:
+    """One byte per row: 0 for NULL."""
+    return fixed_values(array.is_valid())
+
+
+class FixedView:
+    """A fixed-width column at one moment."""
+
+    __slots__ = ("_base", "_data", "_type", "_valid")
+
+    def __init__(self, type_: pa.DataType, data: NDArray, base: int, valid: RowBuffer | None) -> None:
+        self._type = type_
+        self._data = data
+        self._base = base
+        self._valid = None if valid is None else (valid.data, valid.base)
+
+    def take(self, rows: NDArray) -> pa.Array:
+        values = gather(self._data, self._base, rows)
+        valid = None if self._valid is None else bitmap(gather(*self._valid, rows))
+        if values.dtype == np.uint8:
+            values = np.packbits(values, bitorder="little")
+        return pa.Array.from_buffers(self._type, len(rows), [valid, pa.py_buffer(values)])
+
+
+class FixedColumn:
+    """BIGINT, DOUBLE, TIMESTAMP as 8 bytes a row, BOOLEAN as one; validity only once a NULL has come."""
+
+    def __init__(self, type_: SqlType, first_row: int = 0) -> None:
+        self._type = ARROW_TYPES[type_]
+        self.values = RowBuffer("uint8" if type_ is SqlType.BOOLEAN else "int64", first_row)
+        self.valid: RowBuffer | None = None
+
+    def append(self, array: pa.Array) -> None:
+        if array.null_count and self.valid is None:
+            self.valid = RowBuffer("uint8", self.values.tail)
+            self.valid.append(np.ones(len(self.values), np.uint8))
+        self.values.append(fixed_values(array))
+        if self.valid is not None:
+            self.valid.append(valid_bytes(array))
+
+    def drop(self, row: int) -> None:
+        self.values.drop(row)
+        if self.valid is not None:
+            self.valid.drop(row)
+
+    def view(self) -> FixedView:
+        return FixedView(self._type, self.values.data, self.values.base, self.valid)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+class TextView:
+    """A VARCHAR column at one moment."""
+
+    __slots__ = ("base", "data", "data_base", "starts", "valid")
+
+    def __init__(self, starts: RowBuffer, data: RowBuffer, valid: RowBuffer | None) -> None:
+        self.starts, self.base = starts.data, starts.base
+        self.data, self.data_base = data.data, data.base
+        self.valid = None if valid is None else (valid.data, valid.base)
+
+    def take(self, rows: NDArray) -> pa.Array:
+        offsets = text_offsets(self.starts, self.base, rows)
+        data = gather_text(self.starts, self.base, self.data, self.data_base, rows, offsets)
+        valid = None if self.valid is None else bitmap(gather(*self.valid, rows))
+        return pa.Array.from_buffers(
+            pa.string(), len(rows), [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+
+
+class TextColumn:
+    """VARCHAR as bytes and where each row's begin; `starts` has one entry more than there are rows."""
+
+    def __init__(self, first_row: int = 0) -> None:
+        self.starts = RowBuffer("int64", first_row)
+        self.starts.append(np.zeros(1, np.int64))
+        self.data = RowBuffer("uint8")
+        self.valid: RowBuffer | None = None
+
+    def append(self, array: pa.Array) -> None:
+        if array.null_count and self.valid is None:
+            self.valid = RowBuffer("uint8", self.starts.tail)
+            self.valid.append(np.ones(len(self.starts) - 1, np.uint8))
+        offsets, data = text_buffers(array)
+        self.starts.append(offsets[1:].astype(np.int64) + (self.data.end - int(offsets[0])))
+        self.data.append(data[offsets[0] : offsets[-1]])
+        if self.valid is not None:
+            self.valid.append(valid_bytes(array))
+
+    def drop(self, row: int) -> None:
+        row = min(row, self.starts.end - 1)
+        self.starts.drop(row)
+        self.data.drop(int(self.starts.data[self.starts.tail - self.starts.base]))
+        if self.valid is not None:
+            self.valid.drop(row)
+
+    def view(self) -> TextView:
+        return TextView(self.starts, self.data, self.valid)
+
+    @property
+    def nbytes(self) -> int:
+        return self.starts.nbytes + self.data.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+def text_buffers(array: pa.Array) -> tuple[NDArray, NDArray]:
+    """Offsets (int32, one more than rows) and bytes (uint8) of a string array."""
+    _, offsets, data = array.buffers()
+    if len(array) == 0 or offsets is None:
+        return np.zeros(1, np.int32), np.empty(0, np.uint8)
+    starts = np.frombuffer(offsets, np.int32, len(array) + 1, 4 * array.offset)
+    return starts, np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+
+
+class Store:
+    """Time-ordered rows: their ts and their columns."""
+
+    def __init__(self, types: Sequence[SqlType]) -> None:
+        self.ts = RowBuffer("int64")
+        self.columns = [TextColumn() if t is SqlType.VARCHAR else FixedColumn(t) for t in types]
+
+    def append(self, ts: NDArray, arrays: Sequence[pa.Array]) -> None:
+        """Add rows, none older than those there."""
+        self.ts.append(ts)
+        for column, array in zip(self.columns, arrays, strict=True):
+            column.append(array)
+
+    def drop(self, row: int) -> None:
+        """Rows below `row` are dead."""
+        if row > self.ts.tail:
+            self.ts.drop(row)
+            for column in self.columns:
+                column.drop(row)
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @property
+    def nbytes(self) -> int:
+        return self.ts.nbytes + sum(column.nbytes for column in self.columns)
+
+    def _check(self) -> None:
+        self.ts._check()
+        assert bool(np.all(np.diff(self.ts.live) >= 0)), "stored rows out of time order"
+        for column in self.columns:
+            rows = column.starts.end - 1 if isinstance(column, TextColumn) else column.values.end
+            assert rows == self.ts.end, "a stored column has more or fewer rows than there are times"

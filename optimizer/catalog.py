@@ -1,0 +1,55 @@
+"""What has been declared: streams and tables with their columns. Names fold case as SQL's do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.engine.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDef:
+    """A declared column."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDef:
+    """A declared stream: `time_column` is an index into `columns`, `slack_us` how late a row may be."""
+
+    name: str
+    columns: tuple[ColumnDef, ...]
+    time_column: int
+    slack_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableDef:
+    """A declared static table."""
+
+    name: str
+    columns: tuple[ColumnDef, ...]
+
+
+class Catalog:
+    """Declared relations by name, whatever the case the name is written in."""
+
+    def __init__(self) -> None:
+        self._relations: dict[str, StreamDef | TableDef] = {}
+
+    def find(self, name: str) -> StreamDef | TableDef | None:
+        return self._relations.get(name.lower())
+
+    def add(self, relation: StreamDef | TableDef) -> None:
+        assert relation.name.lower() not in self._relations, "the caller reports names declared twice"
+        self._relations[relation.name.lower()] = relation
+
+    @property
+    def names(self) -> list[str]:
+        return [relation.name for relation in self._relations.values()]
+
+    @property
+    def streams(self) -> list[StreamDef]:
+        return [relation for relation in self._relations.values() if isinstance(relation, StreamDef)]

@@ -1,0 +1,159 @@
+"""Durations and moments as users write them, to whole microseconds.
+
+    5 MINUTES   60 min   0.5 SECONDS   INTERVAL '5' SECOND   INTERVAL 5 SECONDS   INTERVAL '1 hour 30 minutes'
+    2016-10-01   2016-10-01 12:00   2016-10-01T12:00:00.5Z   2016-10-01 12:00:00+02:00
+
+A duration that is not a whole number of microseconds is refused, not rounded. A moment without a zone is UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+
+from penstock.engine.errors import ParseError
+from penstock.engine.window import MAX_TS
+
+from .logical import Position
+from .source import fail
+from .token_reader import TokenReader, spelling_hint
+
+UNITS_US: dict[str, int] = {
+    word: size
+    for size, words in (
+        (1, "MICROSECOND MICROSECONDS USEC USECS US"),
+        (1_000, "MILLISECOND MILLISECONDS MSEC MSECS MS"),
+        (1_000_000, "SECOND SECONDS SEC SECS S"),
+        (60_000_000, "MINUTE MINUTES MIN MINS"),
+        (3_600_000_000, "HOUR HOURS HR HRS H"),
+        (86_400_000_000, "DAY DAYS D"),
+    )
+    for word in words.split()
+}
+UNIT_NAMES = ("MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+A_UNIT = "MICROSECONDS, MILLISECONDS, SECONDS, MINUTES, HOURS or DAYS"
+A_DURATION = "a duration such as 5 MINUTES"
+
+_PART = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([A-Za-z]+)")
+_MOMENT = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})"
+    r"(?:[ Tt](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})0*)?)?\s?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?"
+)
+
+
+def count_microseconds(number: str, unit: str) -> int | None:
+    """`number` units in microseconds; None if the number is none or the result is not whole.
+
+    Raises OverflowError beyond what a window can span.
+    """
+    try:
+        value = decimal.Decimal(number)
+    except decimal.InvalidOperation:
+        return None
+    if not value.is_finite():
+        return None
+    if abs(value) >= MAX_TS:
+        raise OverflowError(number)
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int), "finite numbers have an integer exponent"
+    if exponent < -30:
+        return None
+    with decimal.localcontext(prec=100):
+        size = value * UNITS_US[unit.upper()]
+        if size != size.to_integral_value():
+            return None
+        if abs(size) >= MAX_TS:
+            raise OverflowError(number)
+        return int(size)
+
+
+def read_interval_text(text: str) -> int | None:
+    """`1 hour 30 minutes` in microseconds; None if it is not a list of numbers with units."""
+    total, end = 0, 0
+    while found := _PART.match(text, end):
+        if found[2].upper() not in UNITS_US:
+            return None
+        size = count_microseconds(found[1], found[2])
+        if size is None:
+            return None
+        total, end = total + size, found.end()
+    if abs(total) >= MAX_TS:
+        raise OverflowError(text)
+    return total if end and not text[end:].strip() else None
+
+
+def read_moment(text: str) -> int | None:
+    """An ISO date or time in microseconds since the epoch, UTC; None if it is none."""
+    found = _MOMENT.fullmatch(text.strip())
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups()[:6])
+    fraction, sign, zone_hours, zone_minutes = found[7], found[9], int(found[10] or 0), int(found[11] or 0)
+    if zone_hours > 23 or zone_minutes > 59:
+        return None
+    try:
+        moment = datetime.datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+    since = moment - datetime.datetime(1970, 1, 1)
+    us = (since.days * 86_400 + since.seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    ahead = (zone_hours * 60 + zone_minutes) * UNITS_US["MINUTE"]
+    return us + ahead if sign == "-" else us - ahead
+
+
+def read_duration(reader: TokenReader) -> int:
+    """A duration of more than nothing, in microseconds."""
+    position = reader.position
+    size = _read_signed_duration(reader, position)
+    if size <= 0:
+        raise fail(ParseError, "Expected a duration of more than 0, found one that is not", position)
+    return size
+
+
+def read_slack(reader: TokenReader) -> int:
+    """A duration of 0 or more, in microseconds."""
+    position = reader.position
+    size = _read_signed_duration(reader, position)
+    if size < 0:
+        raise fail(ParseError, "Expected a duration of 0 or more, found a negative one", position)
+    return size
+
+
+def _read_signed_duration(reader: TokenReader, position: Position) -> int:
+    with_interval = reader.accept("INTERVAL") is not None
+    minus = not with_interval and reader.type() == "DASH" and reader.advance() is not None
+    try:
+        size = _read_size(reader, with_interval)
+    except OverflowError:
+        message = "Expected a duration that fits into 64 bits of microseconds, found a longer one"
+        raise fail(ParseError, message, position) from None
+    return -size if minus else size
+
+
+def _read_size(reader: TokenReader, with_interval: bool) -> int:
+    minus = with_interval and reader.type() == "DASH" and reader.advance() is not None
+    kinds = ("NUMBER", "STRING") if with_interval else ("NUMBER",)
+    if reader.type() not in kinds:
+        raise reader.unexpected(A_DURATION)
+    position, token = reader.position, reader.advance()
+    if token.token_type.name == "STRING" and reader.word() not in UNITS_US:
+        size = read_interval_text(token.text)
+        if size is None:
+            expected = f"an interval such as '5 seconds' in {A_UNIT}"
+            raise fail(ParseError, f"Expected {expected}, found {reader.source.show(token)}", position)
+    else:
+        unit = read_unit(reader, str(token.text))
+        size = count_microseconds(str(token.text).strip(), unit)
+        if size is None:
+            message = f"Expected a whole number of microseconds, found `{token.text} {unit}`"
+            raise fail(ParseError, message, position)
+    return -size if minus else size
+
+
+def read_unit(reader: TokenReader, number: str) -> str:
+    """The unit after a number, as written."""
+    if reader.word() not in UNITS_US:
+        hint = spelling_hint(reader.word(), UNIT_NAMES)
+        raise reader.unexpected(f"a unit after {number[:40]}: {A_UNIT}", hint)
+    return str(reader.advance().text)

@@ -1,0 +1,276 @@
+"""The plan, for people and for programs: what runs, on which index, at what cost, with how much state.
+
+One description per node, from which both the tree and the JSON are written, so that they say the same.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.engine.expression import Expression
+from penstock.engine.operators.join import WindowJoin
+from penstock.engine.plan import (
+    EQUALITY,
+    Band,
+    JoinNode,
+    PlanNode,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    UnionNode,
+    WindowNode,
+    plan_inputs,
+)
+from penstock.engine.runtime import Pipeline
+from penstock.engine.types import SqlType
+
+from .choose_indexes import IndexChoice, choose_index
+from .logical import Query
+from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_join
+from .weights import Weights
+
+
+@dataclass
+class Description:
+    """A node as shown: a title, lines under it, what is below it, and the same as data."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    below: list[Description] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Explainer:
+    """Describes the plans of an engine; `analyze` adds what was measured."""
+
+    def __init__(self, rates: Rates, weights: Weights, analyze: bool) -> None:
+        self._rates = rates
+        self._weights = weights
+        self._analyze = analyze
+
+    def query(self, query: Query, pipeline: Pipeline) -> Description:
+        """A query and everything below it."""
+        numbers = iter(range(1 << 30))
+        plan = self._node(pipeline.plan, pipeline, numbers)
+        names = [one.name for one in query.fields]
+        if isinstance(pipeline.plan, SelectNode) and pipeline.plan.outputs:
+            outputs = shown_outputs(pipeline.plan.outputs, names)
+            plan.title = f"Select {shorten(outputs)}"
+            plan.data["outputs"] = outputs
+        top = Description(f"{pipeline.name}  EMIT {query.emit.upper()}", below=[plan])
+        top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
+        if pipeline.error is not None:
+            top.lines.append(f"stopped: {pipeline.error}")
+            top.data["error"] = str(pipeline.error)
+        if self._analyze:
+            top.lines.append(f"measured: {pipeline.sink.count:,} results")
+            top.data["results"] = pipeline.sink.count
+        return top
+
+    def _node(self, node: PlanNode, pipeline: Pipeline, numbers: Any) -> Description:
+        number = next(numbers)
+        match node:
+            case SourceNode():
+                shown = Description(f"Stream {node.stream}", data={"node": "Stream", "stream": node.stream})
+                if not self._rates.is_known(node.stream):
+                    shown.data["rate_assumed"] = True
+                shown.data["rate"] = self._rates.of(node)
+            case WindowNode():
+                shown = Description(f"Window [{node.window}]", data={"node": "Window"})
+                shown.data["window"] = str(node.window)
+            case SelectNode():
+                shown = Description("Select", data={"node": "Select"})
+                if node.predicate is not None:
+                    shown.lines.append(f"where {node.predicate}")
+                    shown.data["predicate"] = str(node.predicate)
+            case UnionNode():
+                shown = Description("UnionAll", data={"node": "UnionAll"})
+            case JoinNode():
+                return self._join(node, number, pipeline, numbers)
+        shown.data["id"] = number
+        if self._analyze and number in pipeline.operators:
+            counters = pipeline.operators[number].counters
+            shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
+            shown.data["measured"] = {
+                "rows_in": counters.rows_in,
+                "rows_out": counters.rows_out,
+                "busy_s": counters.busy_s,
+            }
+        shown.below = [self._node(part, pipeline, numbers) for part in plan_inputs(node)]
+        return shown
+
+    def _join(self, node: JoinNode, number: int, pipeline: Pipeline, numbers: Any) -> Description:
+        expected = estimate_join(node, self._rates)
+        running = pipeline.operators[number]
+        assert isinstance(running, WindowJoin), "the plan and what runs have come apart"
+        title = f"WindowJoin {condition_text(node)}"
+        shown = Description(title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)})
+        choices = [
+            choose_index(node.condition, expected.by_right, self._weights, running.left.index.kind),
+            choose_index(node.condition, expected.by_left, self._weights, running.right.index.kind),
+        ]
+        cost = sum(choice.cost for choice in choices) + expected.pair_rate * self._weights.pair
+        rows = expected.left.rows + expected.right.rows
+        bounded = all(side.window.is_bounded for side in (node.left_side, node.right_side))
+        shown.lines.append(
+            f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
+            f"{expected.pair_rate:,.0f} pairs/s"
+        )
+        shown.data |= {
+            "cost_cores": cost,
+            "state_rows": rows,
+            "state_bounded": bounded,
+            "pairs_per_s": expected.pair_rate,
+        }
+        if self._analyze:
+            self._measure(shown, running, expected)
+        sides = zip(
+            ("left", "right"),
+            (node.left, node.right),
+            (node.left_side, node.right_side),
+            (expected.left, expected.right),
+            choices,
+            strict=True,
+        )
+        for name, source, side, estimate, choice in sides:
+            next(numbers)
+            shown.below.append(side_description(name, source, side, estimate, choice))
+            shown.below[-1].data["rate_assumed"] = not self._rates.is_known(source.stream)  # type: ignore[union-attr]
+        return shown
+
+    def _measure(self, shown: Description, running: WindowJoin, expected: JoinEstimate) -> None:
+        counters = running.counters
+        shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
+        shown.lines.append(
+            f"measured: state {running.state_rows:,} rows, {running.state_bytes:,} bytes "
+            f"(left {len(running.left.store):,}, right {len(running.right.store):,})"
+        )
+        seen = measure_join(running, expected)
+        shown.data["measured"] = {
+            "rows_in": counters.rows_in,
+            "rows_out": counters.rows_out,
+            "busy_s": counters.busy_s,
+            "state_rows": running.state_rows,
+            "state_bytes": running.state_bytes,
+        }
+        if seen.measured:
+            cost = (
+                choose_index(running.condition, seen.by_right, self._weights, running.left.index.kind).cost
+                + choose_index(running.condition, seen.by_left, self._weights, running.right.index.kind).cost
+                + seen.pair_rate * self._weights.pair
+            )
+            span_s = (max(running.left.last_ts, running.right.last_ts) - min(
+                running.left.first_ts or 0, running.right.first_ts or 0
+            )) / 1e6
+            used = counters.busy_s / span_s
+            shown.lines.append(
+                f"measured: {seen.left.rate:,.0f} and {seen.right.rate:,.0f} rows/s, {seen.pair_rate:,.0f} "
+                f"pairs/s; at these the model says {cost:.3g} cores, used were {used:.3g}"
+            )
+            shown.data["measured"] |= {
+                "left_rate": seen.left.rate,
+                "right_rate": seen.right.rate,
+                "selectivity": seen.selectivity,
+                "cost_cores_model": cost,
+                "cost_cores_used": used,
+            }
+
+
+def side_description(
+    name: str, source: PlanNode, side: SideNode, estimate: SideEstimate, choice: IndexChoice
+) -> Description:
+    """One side of a join: stream, window, filter, index."""
+    assert isinstance(source, SourceNode), "a join's inputs are streams"
+    shown = Description(f"{name}: {source.stream} [{side.window}]  index {choice.kind}")
+    if side.predicate is not None:
+        shown.lines.append(f"where {side.predicate}")
+    others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
+    shown.lines.append(
+        f"{estimate.kept_rate:,.0f} rows/s, {estimate.rows:,.0f} rows in the window, "
+        f"cost {choice.cost:.3g}{f' ({others})' if others else ''}"
+    )
+    shown.data = {
+        "node": "JoinSide",
+        "side": name,
+        "stream": source.stream,
+        "window": str(side.window),
+        "predicate": None if side.predicate is None else str(side.predicate),
+        "keys": [str(key) for key in side.keys],
+        "index": choice.kind,
+        "cost_cores": choice.cost,
+        "costs": choice.costs,
+        "rate": estimate.rate,
+        "kept_rate": estimate.kept_rate,
+        "window_rows": estimate.rows,
+    }
+    return shown
+
+
+def condition_text(node: JoinNode) -> str:
+    """What the index serves."""
+    band = node.condition
+    lefts, rights = node.left_side.keys, node.right_side.keys
+    if band is None:
+        return "(every pair)"
+    if band == EQUALITY:
+        return " AND ".join(f"{a} = {b}" for a, b in zip(lefts, rights, strict=True))
+    return band_text(str(lefts[0]), str(rights[0]), band, lefts[0].type)
+
+
+def band_text(left: str, right: str, band: Band, type_: SqlType) -> str:
+    """A band as an interval of right - left, a plain comparison where it is one."""
+    below, above = "<=" if band.low_closed else "<", "<=" if band.high_closed else "<"
+    if band.low == 0 and band.high is None:
+        return f"{left} {below} {right}"
+    if band.high == 0 and band.low is None:
+        return f"{right} {above} {left}"
+    unit = " us" if type_ is SqlType.TIMESTAMP else ""
+    low = "" if band.low is None else f"{band.low}{unit} {below} "
+    high = "" if band.high is None else f" {above} {band.high}{unit}"
+    return f"{low}{right} - {left}{high}"
+
+
+def shown_outputs(outputs: tuple[Expression, ...], names: list[str]) -> list[str]:
+    """Each output as SQL, with its name where that is not plain from it."""
+    return [
+        text if text.rsplit(".", 1)[-1] == name else f"{text} AS {name}"
+        for text, name in zip(map(str, outputs), names, strict=True)
+    ]
+
+
+def shorten(parts: list[str], most: int = 12) -> str:
+    shown = ", ".join(parts[:most])
+    return shown if len(parts) <= most else f"{shown}, ... ({len(parts)} columns)"
+
+
+def measured_line(rows_in: int, rows_out: int, busy_s: float) -> str:
+    speed = f", {rows_in / busy_s:,.0f} rows/s" if busy_s > 0 else ""
+    return f"measured: {rows_in:,} rows in, {rows_out:,} out, busy {busy_s:.3g} s{speed}"
+
+
+def write_tree(top: Description) -> str:
+    """The description as an indented tree."""
+    out = [top.title, *(f"  {line}" for line in top.lines)]
+    write_below(top, "", out)
+    return "\n".join(out)
+
+
+def write_below(node: Description, indent: str, out: list[str]) -> None:
+    for place, part in enumerate(node.below):
+        last = place == len(node.below) - 1
+        out.append(f"{indent}{'└─ ' if last else '├─ '}{part.title}")
+        inner = indent + ("   " if last else "│  ")
+        bar = "│  " if part.below else "   "
+        out.extend(f"{inner}{bar}{line}" for line in part.lines)
+        write_below(part, inner, out)
+
+
+def as_data(node: Description) -> dict[str, Any]:
+    """The description for programs."""
+    return node.data | {"inputs": [as_data(part) for part in node.below]}
+
+
+def write_json(tops: list[Description]) -> str:
+    return json.dumps({"queries": [as_data(top) for top in tops]}, indent=2)

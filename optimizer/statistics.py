@@ -1,0 +1,125 @@
+"""What is known or assumed about streams and conditions, for the cost model.
+
+Before data flows: declared or sampled rates, else the defaults here. While it flows: what was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.engine.expression import conjuncts
+from penstock.engine.operators.join import Side, WindowJoin
+from penstock.engine.plan import EQUALITY, JoinNode, PlanNode, SideNode, SourceNode
+from penstock.engine.window import Window
+
+from .cost import Direction
+
+DEFAULT_RATE = 1_000.0  # rows per second of a stream nothing is known of
+DEFAULT_PASS = 1 / 3  # of the rows that one conjunct lets through
+DEFAULT_KEYS = 1_000.0  # different keys in a window
+DEFAULT_BAND = 0.01  # of a window that a band or an inequality finds, if both ends are bounded
+DEFAULT_HALF = 1 / 3  # the same with one end open
+UNBOUNDED_S = 3_600.0  # of an unbounded window, what to reckon with
+
+MIN_MEASURED_ROWS = 1_000  # fewer say nothing yet
+
+
+@dataclass(frozen=True, slots=True)
+class SideEstimate:
+    """One side of a join: rows per second that come, that take part, and rows in the window that take part."""
+
+    rate: float
+    kept_rate: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class JoinEstimate:
+    """Both sides, and the share of all pairs of live rows that the index finds."""
+
+    left: SideEstimate
+    right: SideEstimate
+    selectivity: float
+    measured: bool = False
+
+    @property
+    def by_left(self) -> Direction:
+        """The left's rows probing the right's index."""
+        return direction(self.left, self.right, self.selectivity)
+
+    @property
+    def by_right(self) -> Direction:
+        """The right's rows probing the left's index."""
+        return direction(self.right, self.left, self.selectivity)
+
+    @property
+    def pair_rate(self) -> float:
+        """Pairs per second."""
+        return sum(d.probe_rate * d.matches for d in (self.by_left, self.by_right))
+
+
+def direction(prober: SideEstimate, probed: SideEstimate, selectivity: float) -> Direction:
+    return Direction(prober.kept_rate, probed.kept_rate, probed.rows, probed.rows * selectivity)
+
+
+def window_rows(window: Window, rate: float) -> float:
+    """Rows of a stream that are in its window, on average."""
+    if window.size is None:
+        return rate * UNBOUNDED_S
+    return float(window.size) if window.kind == "rows" else rate * window.size / 1e6
+
+
+class Rates:
+    """Rows per second of each stream: as set, sampled or measured."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, float] = {}
+
+    def set(self, stream: str, rows_per_s: float) -> None:
+        self._rates[stream] = rows_per_s
+
+    def of(self, node: PlanNode) -> float:
+        assert isinstance(node, SourceNode), "a join's inputs are streams"
+        return self._rates.get(node.stream, DEFAULT_RATE)
+
+    def is_known(self, stream: str) -> bool:
+        return stream in self._rates
+
+
+def estimate_join(node: JoinNode, rates: Rates) -> JoinEstimate:
+    """What to expect of a join before it has run."""
+    left = estimate_side(node.left_side, rates.of(node.left))
+    right = estimate_side(node.right_side, rates.of(node.right))
+    band = node.condition
+    if band is None:
+        share = 1.0
+    elif band == EQUALITY:
+        share = 1 / DEFAULT_KEYS
+    else:
+        share = DEFAULT_HALF if band.low is None or band.high is None else DEFAULT_BAND
+    return JoinEstimate(left, right, share)
+
+
+def estimate_side(side: SideNode, rate: float) -> SideEstimate:
+    share = DEFAULT_PASS ** len(conjuncts(side.predicate))
+    return SideEstimate(rate, rate * share, window_rows(side.window, rate) * share)
+
+
+def measure_join(join: WindowJoin, expected: JoinEstimate) -> JoinEstimate:
+    """What a running join has shown so far; where that is too little, what was expected."""
+    left, right = join.left, join.right
+    span_us = max(side.last_ts for side in (left, right)) - min(
+        side.first_ts if side.first_ts is not None else side.last_ts for side in (left, right)
+    )
+    if span_us <= 0 or min(left.rows_in, right.rows_in) < MIN_MEASURED_ROWS:
+        return expected
+    sides = [measure_side(side, span_us / 1e6) for side in (left, right)]
+    met = sum(side.met for side in (left, right))
+    share = (left.found + right.found) / met if met else expected.selectivity
+    return replace(expected, left=sides[0], right=sides[1], selectivity=share, measured=True)
+
+
+def measure_side(side: Side, span_s: float) -> SideEstimate:
+    rate = side.rows_in / span_s
+    share = side.store.ts.end / side.rows_in
+    return SideEstimate(rate, rate * share, window_rows(side.window, rate) * share)

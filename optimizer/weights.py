@@ -1,0 +1,74 @@
+"""What one access costs on this machine: the constants of the cost model, measured by `penstock calibrate`.
+
+Stored per machine in the user's configuration folder; where none are stored, those that came with the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from penstock.engine.errors import DataError
+
+SHIPPED = Path(__file__).with_name("default_weights.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Seconds: per row accessed in a search (P) and in an update (I) of each index, per match walked in a
+    tree, per pair passed on. Table 1 and equation 7 of the window-join paper."""
+
+    scan_search: float
+    scan_update: float
+    hash_search: float
+    hash_update: float
+    ttree_search: float
+    ttree_update: float
+    btree_search: float
+    btree_update: float
+    tree_walk: float
+    pair: float
+    machine: str = "unknown"
+
+
+def folder() -> Path:
+    """Where what belongs to this machine and user is kept: PENSTOCK_HOME, else the configuration folder."""
+    home = os.environ.get("PENSTOCK_HOME")
+    if home:
+        return Path(home)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "penstock"
+
+
+def save(weights: Weights) -> Path:
+    """Keep the weights for this machine."""
+    path = folder() / "weights.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(dataclasses.asdict(weights), indent=2) + "\n")
+    temporary.replace(path)
+    load.cache_clear()
+    return path
+
+
+@cache
+def load() -> Weights:
+    """The weights of this machine, or the shipped ones."""
+    path = folder() / "weights.json"
+    return read(path if path.exists() else SHIPPED)
+
+
+def read(path: Path) -> Weights:
+    """Weights from a file."""
+    try:
+        stored = json.loads(path.read_text())
+        return Weights(**stored)
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(
+            f"Expected the weights of the cost model, found something else ({error}); "
+            "`penstock calibrate` writes them anew",
+            source=str(path),
+        ) from None

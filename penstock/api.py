@@ -1,0 +1,406 @@
+"""The public face: an Engine that takes SQL and Arrow and gives Arrow.
+
+Nothing heavy is loaded before the first Engine is made: `import penstock` costs about what pyarrow costs.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.types import ARROW_TYPES
+
+if TYPE_CHECKING:
+    from penstock.engine.plan import PlanNode
+    from penstock.engine.runtime import Pipeline
+    from penstock.engine.scheduler import Scheduler
+    from penstock.optimizer import logical
+    from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
+    from penstock.optimizer.weights import Weights
+
+SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
+EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
+BUILT = {"sharing": ("auto", "unshared"), "expiry": ("auto",)}
+FIRST_LOOK_ROWS = 20_000  # a join's indexes are thought over at this many rows, then at every doubling
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Query:
+    """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
+
+    def __init__(self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool) -> None:
+        self._engine = engine
+        self._bound = bound
+        self._pipeline = pipeline
+        self._counting = counting
+        self._complete_from: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._pipeline.name
+
+    @property
+    def sql(self) -> str:
+        """The text it was made from."""
+        return self._bound.sql
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of its results: `_ts`, then what it selects."""
+        return self._pipeline.sink.schema
+
+    @property
+    def count(self) -> int:
+        """Result rows so far, read or not."""
+        return self._pipeline.sink.count
+
+    @property
+    def complete_from(self) -> datetime.datetime | None:
+        """From when on the answers are exact (UTC); None: from the start."""
+        if self._complete_from is None:
+            return None
+        return EPOCH + datetime.timedelta(microseconds=self._complete_from)
+
+    def results(self) -> pa.Table:
+        """What is new since the last call."""
+        self._raise_failure()
+        if self._counting:
+            raise UsageError(f"Expected a query that keeps rows, found `{self.name}`, which only counts")
+        return self._pipeline.sink.drain()
+
+    def subscribe(self, callback: Callable[[pa.RecordBatch], None]) -> None:
+        """Call back with each batch of results, in place of keeping them for `results`."""
+        if self._counting:
+            raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
+        kept = self._pipeline.sink.drain()
+        self._pipeline.sink.subscribers.append(callback)
+        for batch in kept.to_batches():
+            callback(batch)
+
+    def drop(self) -> None:
+        """Stop the query and forget its state; the other queries go on."""
+        self._engine._drop(self.name)
+
+    def _raise_failure(self) -> None:
+        if self._pipeline.error is not None:
+            raise self._pipeline.error
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}: {self.count:,} results>"
+
+
+class Engine:
+    """Streams, queries and what connects them.
+
+    >>> engine = Engine()
+    >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
+    >>> query = engine.query("SELECT x FROM s WHERE x > 1")
+    >>> engine.push("s", {"ts": [1, 2, 3], "x": [1, 2, 3]})
+    >>> query.results()["x"].to_pylist()
+    [2, 3]
+    """
+
+    def __init__(
+        self,
+        *,
+        index: str | tuple[str, str] = "auto",
+        sharing: str = "auto",
+        expiry: str = "auto",
+        weights: Weights | None = None,
+        scheduler: Scheduler | None = None,
+    ) -> None:
+        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
+        import time
+
+        from penstock.engine.runtime import Runtime
+        from penstock.optimizer.catalog import Catalog
+        from penstock.optimizer.statistics import Rates
+        from penstock.optimizer.weights import load
+
+        check_option("sharing", sharing, SHARING)
+        check_option("expiry", expiry, EXPIRY)
+        self._index = check_index(index)
+        self._weights = weights or load()
+        self._rates = Rates()
+        self._runtime = Runtime(time.perf_counter, scheduler)
+        self._catalog: Catalog = Catalog()
+        self._queries: dict[str, Query] = {}
+        self._closed = False
+        self._looked: dict[tuple[str, int], int] = {}
+        self._unnamed = 0
+
+    # -- statements ---------------------------------------------------------------------------------
+
+    def execute(self, sql: str) -> None:
+        """Run any number of statements; if one is wrong, none has any effect."""
+        from penstock.optimizer.parse import parse_script
+
+        Script(self).run(parse_script(sql))
+
+    def query(self, sql: str, name: str | None = None, *, count_only: bool = False) -> Query:
+        """Start a query. With `count_only` results are counted and never made: cheaper, for alerts and tests."""
+        from penstock.optimizer.bind import bind_query
+        from penstock.optimizer.parse import parse_query
+
+        self._refuse_closed("a query can be started")
+        if name is None:
+            self._unnamed += 1
+            name = f"q{self._unnamed}"
+        if name in self._queries:
+            raise BindError(f"Expected a new name, found a query `{name}` already")
+        bound = bind_query(parse_query(sql), self._catalog)
+        return self._start(name, bound, self._plan(bound, count_only), count_only)
+
+    @property
+    def queries(self) -> Mapping[str, Query]:
+        """The queries at work, by name."""
+        return dict(self._queries)
+
+    @property
+    def streams(self) -> Mapping[str, pa.Schema]:
+        """The declared streams and what is to be pushed to them."""
+        return {
+            stream.name: pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.columns])
+            for stream in self._catalog.streams
+        }
+
+    def time_column(self, stream: str) -> str:
+        """The column that says when a row happened."""
+        found = self._stream(stream)
+        return found.columns[found.time_column].name
+
+    # -- data ---------------------------------------------------------------------------------------
+
+    def push(self, stream: str, data: Any) -> None:
+        """Push rows: a pyarrow Table or RecordBatch, pandas, polars, or a dict of columns.
+
+        Raises DataError, with nothing taken in, if the rows are not what the stream was declared to be.
+        """
+        from penstock.inputs import to_table
+
+        self._refuse_closed("rows can be pushed")
+        found = self._stream(stream)
+        self._runtime.push(found.name, to_table(data, found))
+        if self._index == (None, None):
+            self._reconsider()
+
+    def advance(self, ts: int | datetime.datetime) -> None:
+        """Time has come this far on every stream, with or without rows."""
+        from penstock.inputs import to_microseconds
+
+        self._refuse_closed("time can be advanced")
+        self._runtime.advance(to_microseconds(ts))
+
+    def close(self) -> None:
+        """End the streams: whatever is pending comes out. Results can still be read."""
+        if not self._closed:
+            self._closed = True
+            self._runtime.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- insight ------------------------------------------------------------------------------------
+
+    def explain(self, *, analyze: bool = False, json: bool = False) -> str:
+        """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
+        from penstock.optimizer.explain import Explainer, write_json, write_tree
+
+        explainer = Explainer(self._rates, self._weights, analyze)
+        shown = [explainer.query(query._bound, query._pipeline) for query in self._queries.values()]
+        return write_json(shown) if json else "\n\n".join(write_tree(one) for one in shown)
+
+    def stats(self) -> dict[str, Any]:
+        """Per stream and per operator: rows in and out, state rows and bytes, queue length, busy time."""
+        from penstock.stats import collect_stats
+
+        return collect_stats(self._runtime)
+
+    def set_rate(self, stream: str, rows_per_second: float) -> None:
+        """Tell the cost model how fast a stream is, before any of it has come."""
+        self._rates.set(self._stream(stream).name, rows_per_second)
+
+    def checkpoint(self, path: str) -> None:
+        """Not built yet."""
+        raise UnsupportedError("checkpoint is not supported yet")
+
+    @staticmethod
+    def restore(path: str) -> Engine:
+        """Not built yet."""
+        raise UnsupportedError("restore is not supported yet")
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _plan(self, bound: logical.Query, counting: bool) -> PlanNode:
+        from penstock.engine.plan import JoinNode
+        from penstock.optimizer.choose_indexes import choose_indexes
+        from penstock.optimizer.plan_query import plan_query
+        from penstock.optimizer.statistics import estimate_join
+
+        def choose(node: JoinNode) -> JoinNode:
+            return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
+
+        return plan_query(bound, choose, counting)
+
+    def _start(self, name: str, bound: logical.Query, plan: PlanNode, counting: bool) -> Query:
+        from penstock.optimizer.completeness import complete_from
+
+        fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]
+        since = complete_from(plan, {s: i.output.punctuation for s, i in self._runtime.streams.items()})
+        pipeline = self._runtime.add_query(name, plan, pa.schema(fields), counting)
+        query = Query(self, bound, pipeline, counting)
+        query._complete_from = since
+        self._queries[name] = query
+        self._set_lateness()
+        return query
+
+    def _declare(self, relation: StreamDef | TableDef) -> None:
+        from penstock.engine.ingest import StreamSchema
+        from penstock.optimizer.catalog import StreamDef
+
+        self._catalog.add(relation)
+        if isinstance(relation, StreamDef):
+            names = tuple(column.name for column in relation.columns)
+            types = tuple(column.type for column in relation.columns)
+            schema = StreamSchema(relation.name, names, types, relation.time_column, relation.slack_us)
+            self._runtime.add_stream(schema)
+
+    def _drop(self, name: str) -> None:
+        if name not in self._queries:
+            raise UsageError(f"Expected a query at work, found `{name}` dropped already")
+        self._runtime.drop_query(name)
+        del self._queries[name]
+        self._set_lateness()
+
+    def _set_lateness(self) -> None:
+        """A stream refuses late rows if a query of it says so, drops them if one says that, else refuses."""
+        from penstock.optimizer.logical import streams_of
+
+        said: dict[str, set[str | None]] = {name: set() for name in self._runtime.streams}
+        for query in self._queries.values():
+            for stream in streams_of(query._bound.root):
+                said[stream].add(query._bound.late)
+        for name, ingest in self._runtime.streams.items():
+            ingest.late = "drop" if "drop" in said[name] and "error" not in said[name] else "error"
+
+    def _stream(self, name: str) -> StreamDef:
+        from penstock.optimizer.catalog import StreamDef
+
+        found = self._catalog.find(name)
+        if isinstance(found, StreamDef):
+            return found
+        if found is not None:
+            raise UsageError(f"Expected a stream, found the table `{name}`: tables are not supported yet")
+        known = [stream.name for stream in self._catalog.streams]
+        hint = did_you_mean(name, known) if known else "Declare it with CREATE STREAM"
+        raise UsageError(f"Expected a declared stream, found `{name}`. {hint or ''}".rstrip())
+
+    def _refuse_closed(self, what: str) -> None:
+        if self._closed:
+            raise UsageError(f"Expected an open engine, found it closed: only before close() {what}")
+
+    def _reconsider(self) -> None:
+        """Change a join's indexes when what was measured says another would cost clearly less."""
+        from penstock.engine.operators.join import WindowJoin
+        from penstock.engine.plan import JoinNode, plan_nodes
+        from penstock.optimizer.choose_indexes import better_index
+        from penstock.optimizer.statistics import estimate_join, measure_join
+
+        for pipeline in self._runtime.pipelines.values():
+            for number, running in pipeline.operators.items():
+                if not isinstance(running, WindowJoin):
+                    continue
+                place = (pipeline.name, number)
+                if running.counters.rows_in < self._looked.get(place, FIRST_LOOK_ROWS):
+                    continue
+                self._looked[place] = 2 * running.counters.rows_in
+                node = list(plan_nodes(pipeline.plan))[number]
+                assert isinstance(node, JoinNode), "the plan and what runs have come apart"
+                seen = measure_join(running, estimate_join(node, self._rates))
+                for side, direction in ((running.left, seen.by_right), (running.right, seen.by_left)):
+                    kind = better_index(side.index.kind, node.condition, direction, self._weights)
+                    if seen.measured and kind is not None:
+                        side.reindex(kind)
+
+
+class Script:
+    """Statements checked one after the other against what those before them would make, then all applied."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def run(self, statements: list[Any]) -> None:
+        import copy
+
+        from penstock.optimizer import parse
+        from penstock.optimizer.bind import bind_query, bind_relation
+
+        engine = self._engine
+        engine._refuse_closed("statements can be run")
+        catalog = copy.deepcopy(engine._catalog)
+        names = set(engine._queries)
+        actions: list[Callable[[], object]] = []
+
+        def later(action: Callable[..., object], *arguments: object) -> None:
+            actions.append(lambda: action(*arguments))
+
+        for statement in statements:
+            where = {"line": statement.position.line, "column": statement.position.column}
+            match statement:
+                case parse.CreateStream() | parse.CreateTable():
+                    relation = bind_relation(statement)
+                    if catalog.find(relation.name) is not None:
+                        raise BindError(f"Expected a new name, found `{relation.name}` declared already", **where)
+                    catalog.add(relation)
+                    later(engine._declare, relation)
+                case parse.CreateQuery(name=name):
+                    if name in names:
+                        raise BindError(f"Expected a new name, found a query `{name}` already", **where)
+                    bound = bind_query(statement.select, catalog)
+                    names.add(name)
+                    later(engine._start, name, bound, engine._plan(bound, False), False)
+                case parse.DropQuery(name=name):
+                    if name not in names:
+                        hint = did_you_mean(name, names)
+                        raise BindError(f"Expected a query to drop, found no `{name}`", **where, hint=hint)
+                    names.discard(name)
+                    later(engine._drop, name)
+                case parse.AlterQuery():
+                    raise UnsupportedError("ALTER QUERY is not supported yet", **where)
+                case _:
+                    raise BindError("Expected CREATE QUERY name AS SELECT, found a SELECT without a name", **where)
+        for action in actions:
+            action()
+
+
+def check_option(option: str, value: str, known: tuple[str, ...]) -> None:
+    """A keyword of the engine: known, and built."""
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise UsageError(f"Expected {option} to be one of {', '.join(known)}, found `{value}`. {hint or ''}".rstrip())
+    if value not in BUILT[option]:
+        raise UsageError(f"{option}={value!r} is not supported yet; built so far: {', '.join(BUILT[option])}")
+
+
+def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
+    """Index forced on (left, right); None: chosen by cost."""
+    from penstock.engine.indexes.build import INDEX_KINDS
+
+    pair = (index, index) if isinstance(index, str) else tuple(index)
+    for kind in pair:
+        if kind != "auto" and kind not in INDEX_KINDS:
+            hint = did_you_mean(str(kind), INDEX_KINDS)
+            raise UsageError(
+                f"Expected index to be auto, {', '.join(INDEX_KINDS)} or a pair of these, found `{kind}`. {hint or ''}".rstrip()
+            )
+    left, right = (None if kind == "auto" else kind for kind in pair)
+    return left, right

@@ -1,0 +1,65 @@
+"""Rows and times as users have them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.errors import SchemaError, UsageError
+from penstock.engine.window import MAX_TS
+from penstock.optimizer.catalog import StreamDef
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def to_table(data: Any, stream: StreamDef) -> pa.Table:
+    """Anything with Arrow's C stream interface, a record batch, or a dict of columns, as a table."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, dict):
+        return from_columns(data, stream)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    if type(data).__module__.startswith("pandas"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    raise UsageError(
+        f"Expected a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a dict of columns "
+        f"for `{stream.name}`, found {type(data).__name__}"
+    )
+
+
+def from_columns(data: dict[str, Any], stream: StreamDef) -> pa.Table:
+    """Lists or NumPy arrays by column name."""
+    arrays = {}
+    for name, values in data.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(f"Expected values of one type in column `{name}`, found: {error}", source=stream.name) from None
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
+        raise SchemaError(f"Expected columns of one length, found {found}", source=stream.name)
+    return pa.table(arrays)
+
+
+def to_microseconds(ts: int | datetime.datetime) -> int:
+    """A moment as microseconds since the epoch; without a zone it is UTC."""
+    if isinstance(ts, datetime.datetime):
+        moment = ts if ts.tzinfo is not None else ts.replace(tzinfo=datetime.UTC)
+        return (moment - EPOCH) // datetime.timedelta(microseconds=1)
+    if hasattr(ts, "astype"):  # numpy.datetime64
+        ts = int(ts.astype("datetime64[us]").astype("int64")) if "datetime" in str(ts.dtype) else int(ts)
+    if isinstance(ts, bool) or not isinstance(ts, int):
+        raise UsageError(f"Expected a datetime or int microseconds, found `{ts!r}`")
+    if not -MAX_TS < ts < MAX_TS:
+        raise UsageError(f"Expected a time within {MAX_TS:,} microseconds of the epoch, found `{ts}`")
+    return ts
+
+

@@ -1,0 +1,53 @@
+"""What the engine has done, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.operator import Operator
+from penstock.engine.operators.join import WindowJoin
+from penstock.engine.queue import BEGINNING
+from penstock.engine.runtime import Runtime
+
+
+def collect_stats(runtime: Runtime) -> dict[str, Any]:
+    """Streams (rows in = processed + late + held) and queries with their operators, sources first."""
+    streams = {
+        name: {
+            "rows_in": ingest.rows_in,
+            "rows_processed": ingest.rows_in - ingest.rows_late - ingest.rows_held,
+            "rows_late": ingest.rows_late,
+            "rows_held": ingest.rows_held,
+            "watermark": None if ingest.watermark == BEGINNING else ingest.watermark,
+        }
+        for name, ingest in runtime.streams.items()
+    }
+    queries = {
+        name: {
+            "results": pipeline.sink.count,
+            "error": None if pipeline.error is None else str(pipeline.error),
+            "operators": [
+                operator_stats(operator) for operator in (*pipeline.operators.values(), pipeline.sink)
+            ],
+        }
+        for name, pipeline in runtime.pipelines.items()
+    }
+    return {"streams": streams, "queries": queries}
+
+
+def operator_stats(operator: Operator) -> dict[str, Any]:
+    """One operator's counters and state."""
+    stats: dict[str, Any] = {
+        "name": operator.name,
+        "kind": type(operator).__name__,
+        "rows_in": operator.counters.rows_in,
+        "rows_out": operator.counters.rows_out,
+        "state_rows": operator.state_rows,
+        "state_bytes": operator.state_bytes,
+        "queue_rows": sum(queue.rows for queue in operator.inputs),
+        "steps": operator.counters.steps,
+        "busy_s": operator.counters.busy_s,
+    }
+    if isinstance(operator, WindowJoin):
+        stats["indexes"] = [operator.left.index.kind, operator.right.index.kind]
+    return stats
