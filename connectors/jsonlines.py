@@ -101,6 +101,10 @@ class JsonLinesReader:
     def _parse_line(self, line: bytes, row: int) -> dict[str, Any]:
         try:
             value = json.loads(line)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"Expected UTF-8 text, found the byte `0x{line[error.start]:02x}`", source=self._path, row=row
+            ) from None
         except ValueError:
             value = None
         if isinstance(value, dict):

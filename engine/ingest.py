@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .batch import Batch, concatenate
+from .batch import NO_ROWS, Batch, concatenate
 from .convert import convert_column
 from .errors import DataError, LateError, SchemaError, did_you_mean
 from .expression import write_duration, write_time
 from .queue import BEGINNING, Outlet
+from .store import fixed_values
 from .types import SqlType
 from .window import MAX_TS
 
@@ -39,6 +40,11 @@ class StreamSchema:
     types: tuple[SqlType, ...]
     time_column: int
     slack_us: int
+
+
+def extremes(ts: NDArray, in_order: bool) -> tuple[int, int]:
+    """Earliest and latest of some times."""
+    return (int(ts[0]), int(ts[-1])) if in_order else (int(ts.min()), int(ts.max()))
 
 
 class Ingest:
@@ -63,7 +69,9 @@ class Ingest:
         ts = self._times(columns[self.schema.time_column])
         if not len(ts):
             return
-        late = self._late_rows(ts)
+        in_order = bool((ts[1:] >= ts[:-1]).all())
+        self._check_range(ts, in_order)
+        late = self._late_rows(ts, in_order)
         if len(late) and self.late == "error":
             raise self._lateness(ts, late)
         # 2. take in
@@ -77,9 +85,9 @@ class Ingest:
             columns = [column.take(rows) for column in columns]
             if not len(ts):
                 return
-        earliest = int(ts.min())
+        earliest, latest = extremes(ts, in_order)
         self.first_ts = earliest if self.first_ts is None else min(self.first_ts, earliest)
-        self.last_ts = max(self.last_ts, int(ts.max()))
+        self.last_ts = max(self.last_ts, latest)
         self.watermark = max(self.watermark, self.last_ts - self.schema.slack_us)
         # 3. pass on what cannot be overtaken any more
         self._flow(ts, columns)
@@ -125,21 +133,25 @@ class Ingest:
             raise DataError(
                 f"Expected a time in column `{name}`, found NULL", source=self.schema.name, row=row + 1
             )
-        ts = column.cast(pa.int64()).to_numpy()
-        if len(ts) and not -MAX_TS < int(ts.min()) <= int(ts.max()) < MAX_TS:
-            row = int(np.flatnonzero((ts <= -MAX_TS) | (ts >= MAX_TS))[0])
-            raise DataError(
-                f"Expected a time within {MAX_TS:,} microseconds of the epoch in column `{name}`, "
-                f"found `{ts[row]}`",
-                source=self.schema.name,
-                row=row + 1,
-            )
-        return ts  # type: ignore[no-any-return]
+        parts = [fixed_values(chunk) for chunk in column.chunks]
+        return parts[0] if len(parts) == 1 else np.concatenate([NO_ROWS, *parts])
 
-    def _late_rows(self, ts: NDArray) -> NDArray:
+    def _check_range(self, ts: NDArray, in_order: bool) -> None:
+        earliest, latest = extremes(ts, in_order)
+        if -MAX_TS < earliest and latest < MAX_TS:
+            return
+        name = self.schema.columns[self.schema.time_column]
+        row = int(np.flatnonzero((ts <= -MAX_TS) | (ts >= MAX_TS))[0])
+        raise DataError(
+            f"Expected a time within {MAX_TS:,} microseconds of the epoch in column `{name}`, found `{ts[row]}`",
+            source=self.schema.name,
+            row=row + 1,
+        )
+
+    def _late_rows(self, ts: NDArray, in_order: bool) -> NDArray:
         """Positions of rows older than the watermark as it stood when they came."""
-        if ts[0] >= self.watermark and bool((ts[1:] >= ts[:-1]).all()):
-            return np.empty(0, np.int64)
+        if in_order and ts[0] >= self.watermark:
+            return NO_ROWS
         latest = np.maximum.accumulate(ts)
         before = np.concatenate([[self.last_ts], np.maximum(latest[:-1], self.last_ts)])
         return np.flatnonzero(ts < np.maximum(before - self.schema.slack_us, self.watermark))

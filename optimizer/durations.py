@@ -53,11 +53,12 @@ def count_microseconds(number: str, unit: str) -> int | None:
         return None
     if not value.is_finite():
         return None
-    if abs(value) >= MAX_TS:
+    # Powers of ten far out would take for ever to multiply out.
+    if value and value.adjusted() > 20:
         raise OverflowError(number)
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int), "finite numbers have an integer exponent"
-    if exponent < -30:
+    if value and exponent < -30:
         return None
     with decimal.localcontext(prec=100):
         size = value * UNITS_US[unit.upper()]
@@ -104,29 +105,31 @@ def read_moment(text: str) -> int | None:
 
 def read_duration(reader: TokenReader) -> int:
     """A duration of more than nothing, in microseconds."""
-    position = reader.position
+    position, first = reader.position, reader.index
     size = _read_signed_duration(reader, position)
     if size <= 0:
-        raise fail(ParseError, "Expected a duration of more than 0, found one that is not", position)
+        raise fail(ParseError, f"Expected a duration of more than 0, found {reader.show_since(first)}", position)
     return size
 
 
 def read_slack(reader: TokenReader) -> int:
     """A duration of 0 or more, in microseconds."""
-    position = reader.position
+    position, first = reader.position, reader.index
     size = _read_signed_duration(reader, position)
     if size < 0:
-        raise fail(ParseError, "Expected a duration of 0 or more, found a negative one", position)
+        raise fail(ParseError, f"Expected a duration of 0 or more, found {reader.show_since(first)}", position)
     return size
 
 
 def _read_signed_duration(reader: TokenReader, position: Position) -> int:
+    first = reader.index
     with_interval = reader.accept("INTERVAL") is not None
     minus = not with_interval and reader.type() == "DASH" and reader.advance() is not None
     try:
         size = _read_size(reader, with_interval)
     except OverflowError:
-        message = "Expected a duration that fits into 64 bits of microseconds, found a longer one"
+        found = reader.show_since(first)
+        message = f"Expected a duration of less than 2^62 microseconds, found {found}"
         raise fail(ParseError, message, position) from None
     return -size if minus else size
 

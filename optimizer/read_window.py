@@ -75,7 +75,7 @@ def _read_partition(reader: TokenReader) -> Window:
 
 
 def _read_rows(reader: TokenReader) -> int:
-    position = reader.position
+    position, first = reader.position, reader.index
     minus = reader.type() == "DASH" and reader.advance() is not None
     token = reader.peek()
     if token is None or token.token_type.name != "NUMBER" or not token.text.isdecimal():
@@ -83,7 +83,7 @@ def _read_rows(reader: TokenReader) -> int:
     reader.advance()
     digits = token.text.lstrip("0")
     if minus or not digits:
-        raise fail(ParseError, "Expected 1 row or more, found fewer", position)
+        raise fail(ParseError, f"Expected 1 row or more, found {reader.show_since(first)}", position)
     if len(digits) > 18 or int(digits) >= MAX_TS:
-        raise fail(ParseError, "Expected fewer than 10^18 rows, found more", position)
+        raise fail(ParseError, f"Expected fewer than 10^18 rows, found {reader.show_since(first)}", position)
     return int(digits)

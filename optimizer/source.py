@@ -38,7 +38,10 @@ class Source:
 
     def show(self, token: Token) -> str:
         """The token as it was written, in backticks, cut if long."""
-        written = " ".join(self.text[token.start : token.end + 1].split())
+        return self.show_text(token.start, token.end + 1)
+
+    def show_text(self, start: int, end: int) -> str:
+        written = " ".join(self.text[start:end].split())
         if len(written) > SHOWN_CHARACTERS:
             written = written[: SHOWN_CHARACTERS - 3] + "..."
         return f"`{written}`"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 
-from penstock.engine.errors import ParseError, did_you_mean
+from penstock.engine.errors import ParseError
 
 from .logical import Position
 from .source import Source, Token, fail, word_of
@@ -79,6 +80,11 @@ class TokenReader:
         found = "the end of the statement" if token is None else self.source.show(token)
         return fail(ParseError, f"Expected {expected}, found {found}", self.position, hint)
 
+    def show_since(self, index: int) -> str:
+        """What was read since the token at `index`, as written, in backticks."""
+        first, last = self.tokens[index], self.tokens[self.index - 1]
+        return self.source.show_text(first.start, last.end + 1)
+
     def spelling_hint(self, words: Iterable[str]) -> str | None:
         """`Did you mean` one of the words, if the next token looks like one."""
         return spelling_hint(self.word(), words)
@@ -93,10 +99,10 @@ def is_name(token: Token) -> bool:
 
 
 def spelling_hint(word: str, known: Iterable[str]) -> str | None:
-    """A hint only if a known word is close; a word that is right needs none."""
+    """A hint only if a keyword is close; stricter than for names, which are longer and known to exist."""
     words = list(known)
-    hint = did_you_mean(word, words) if word and word not in words else None
-    return hint if hint and hint.startswith("Did you mean") else None
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.7) if word and word not in words else []
+    return f"Did you mean `{close[0]}`?" if close else None
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -341,7 +341,7 @@ class Script:
     def run(self, statements: list[Any]) -> None:
         import copy
 
-        from penstock.optimizer import parse
+        from penstock.optimizer import statements as written
         from penstock.optimizer.bind import bind_query, bind_relation
 
         engine = self._engine
@@ -356,25 +356,25 @@ class Script:
         for statement in statements:
             where = {"line": statement.position.line, "column": statement.position.column}
             match statement:
-                case parse.CreateStream() | parse.CreateTable():
+                case written.CreateStream() | written.CreateTable():
                     relation = bind_relation(statement)
                     if catalog.find(relation.name) is not None:
                         raise BindError(f"Expected a new name, found `{relation.name}` declared already", **where)
                     catalog.add(relation)
                     later(engine._declare, relation)
-                case parse.CreateQuery(name=name):
+                case written.CreateQuery(name=name):
                     if name in names:
                         raise BindError(f"Expected a new name, found a query `{name}` already", **where)
                     bound = bind_query(statement.select, catalog)
                     names.add(name)
                     later(engine._start, name, bound, engine._plan(bound, False), False)
-                case parse.DropQuery(name=name):
+                case written.DropQuery(name=name):
                     if name not in names:
                         hint = did_you_mean(name, names)
                         raise BindError(f"Expected a query to drop, found no `{name}`", **where, hint=hint)
                     names.discard(name)
                     later(engine._drop, name)
-                case parse.AlterQuery():
+                case written.AlterQuery():
                     raise UnsupportedError("ALTER QUERY is not supported yet", **where)
                 case _:
                     raise BindError("Expected CREATE QUERY name AS SELECT, found a SELECT without a name", **where)

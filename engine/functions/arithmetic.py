@@ -1,7 +1,7 @@
 """Numbers: +, -, *, / and their kin, rounding, roots, powers and logarithms.
 
-BIGINT, TIMESTAMP and INTERVAL arithmetic is checked: what does not fit into 64 bits is an error, never a wrapped
-number. DOUBLE arithmetic is IEEE's and never fails: 1 / 0 is inf, ln(0) is -inf, sqrt(-1) is nan.
+BIGINT, TIMESTAMP and INTERVAL arithmetic is checked: what does not fit into 64 bits is an error, never a
+wrapped number. DOUBLE arithmetic is IEEE's and never fails: 1 / 0 is inf, ln(0) is -inf, sqrt(-1) is nan.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def elementary(kernel: Callable[[Any], Any]) -> Callable[[Call, Datum], Datum]:
     return lambda call, value: kernel(value)
 
 
-ARITHMETIC = {
+ARITHMETIC: dict[str, Callable[..., Datum]] = {
     "add": add,
     "subtract": subtract,
     "multiply": multiply,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -96,7 +97,7 @@ def in_(call: Call, rows: Rows) -> Datum:
     return found[0] if isinstance(value, pa.Scalar) else found
 
 
-COMPARISON = {
+COMPARISON: dict[str, Callable[..., Datum]] = {
     "equal": lambda call, left, right: equal(left, right),
     "not_equal": lambda call, left, right: pc.invert(equal(left, right)),
     "less": lambda call, left, right: greater(right, left),

@@ -6,9 +6,9 @@ An argument that can fail, such as 1 // x, is evaluated only on the rows that ne
     x <> 0 AND 1 // x > 2                 the rows for which x <> 0 is not false
     COALESCE(y, 1 // x)                   the rows without y
 
-What cannot fail is evaluated on all rows and chosen from after: cheaper than cutting columns apart. DuckDB does
-the same for CASE, COALESCE and WHERE; of an AND or OR elsewhere it evaluates everything, so that it may fail
-where we do not. Arguments of AND and OR that cannot fail come first, wherever they are written.
+What cannot fail is evaluated on all rows and chosen from after: cheaper than cutting columns apart. DuckDB
+sees the same rows in CASE, COALESCE and WHERE; of an AND or OR elsewhere it evaluates everything, so that it
+may fail where we do not. Arguments of AND and OR that cannot fail come first, wherever they are written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def may_raise(expression: Expression) -> bool:
 
 
 def is_fallible(call: Call) -> bool:
-    """Whether the function itself could fail on such types."""
+    """Whether the function itself could fail; a bad literal fails on any row, so it does not count."""
     match call.function:
         case "integer_divide":
             return True
@@ -51,10 +51,9 @@ def is_fallible(call: Call) -> bool:
         case "cast":
             return cast_can_fail(call.arguments[0].type, call.type)
         case "substring":
-            # A literal out of range fails on any row: not a matter of which rows are seen.
             return not all(isinstance(argument, Literal) for argument in call.arguments[1:])
         case "date_trunc":
-            return True  # the first days a TIMESTAMP can hold have no first of the year
+            return not isinstance(call.arguments[0], Literal)
         case _:
             return False
 
@@ -85,18 +84,26 @@ def connective(call: Call, rows: Rows) -> Datum:
 
 
 def select(expression: Expression, rows: Rows) -> Positions:
-    """Positions of the rows for which the expression is true.
+    """Positions of the rows for which the expression is true, ascending.
 
-    More can be left out than in `connective`: here NULL settles an AND as FALSE does.
+    More can be left out than in `connective`: only TRUE matters, so that NULL settles an AND as FALSE does.
     """
-    if not (isinstance(expression, Call) and expression.function == "and" and may_raise(expression)):
+    is_connective = isinstance(expression, Call) and expression.function in ("and", "or")
+    if not is_connective or not may_raise(expression):
         return selected(as_array(rows.value(expression), rows.length))
+    assert isinstance(expression, Call)
+    is_and = expression.function == "and"
     certain, doubtful = certain_first(expression.arguments)
-    kept = np.arange(rows.length)
+    kept = np.arange(rows.length if is_and else 0)
     if certain:
-        kept = selected(as_array(functools.reduce(pc.and_kleene, map(rows.value, certain)), rows.length))
+        combine = pc.and_kleene if is_and else pc.or_kleene
+        kept = selected(as_array(functools.reduce(combine, map(rows.value, certain)), rows.length))
     for argument in doubtful:
-        kept = kept[select(argument, rows.take(kept))]
+        if is_and:
+            kept = kept[select(argument, rows.take(kept))]
+        else:
+            still_open = others(kept, rows.length)
+            kept = np.union1d(kept, still_open[select(argument, rows.take(still_open))])
     return kept
 
 

@@ -39,7 +39,7 @@ def match_like(text: pa.Array, pattern: str) -> pa.Array:
 
 
 def substring(call: Call, text: Datum, start: Datum, count: Datum | None = None) -> Datum:
-    """From position `start`, counted from 1, or from the end if negative; a negative `count` goes to the left.
+    """From position `start`, from 1, or from the end if negative; a negative `count` goes to the left.
 
     Position 0 is before the first character and takes part in the count: substring('abc', 0, 2) is 'a'.
     """
@@ -55,7 +55,7 @@ def substring(call: Call, text: Datum, start: Datum, count: Datum | None = None)
 
 
 def slice_text(text: pa.Array, start: int, count: int | None = None) -> pa.Array:
-    """Arrow's slice counts from 0, or from the end if negative: the two bounds must stay on one side of it."""
+    """Arrow's slice counts from 0, or from the end if negative: both bounds must be counted alike."""
     low = start - 1 if start >= 0 else start
     high = None if count is None else low + count
     if high is not None and high < low:
@@ -101,7 +101,7 @@ def matcher(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:
     return lambda call, text, part: each_distinct(kernel, pa.bool_(), text, part)
 
 
-STRINGS = {
+STRINGS: dict[str, Callable[..., Datum]] = {
     "lower": lambda call, text: pc.utf8_lower(text),
     "upper": lambda call, text: pc.utf8_upper(text),
     "length": length,

@@ -1,12 +1,14 @@
 """TIMESTAMP: its parts, its epoch, DATE_TRUNC.
 
-The calendar is the Gregorian one, carried back before its time; the year before 1 is 0. It repeats itself every
-400 years, weekdays included, which brings years that Arrow does not know (beyond 32767) into those it does.
+The calendar is the Gregorian one, carried back before its time; the year before 1 is 0. It repeats itself
+every 400 years, weekdays included, which brings years that Arrow does not know (beyond 32767) into those it
+does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..expression import UNITS_US, Call
-from .values import Datum, each_distinct, from_numbers, numbers
+from .values import Datum, each_distinct, from_numbers, numbers, valid
 
 Times = NDArray[np.int64]
 
@@ -31,7 +33,7 @@ EPOCH_FROM_SUNDAY = 4
 NEAR_US = 29_000 * 365 * DAY_US
 
 
-def in_cycle(times: Times) -> tuple[Times | int, Times]:
+def in_cycle(times: Times) -> tuple[Any, Times]:
     """How many times 400 years to take away, and the times without them; 0 if all are near enough."""
     if len(times) == 0 or (times.min() > -NEAR_US and times.max() < NEAR_US):
         return 0, times
@@ -147,21 +149,18 @@ def date_trunc(call: Call, unit: Datum, time: Datum) -> Datum:
     def truncate(part: pa.Array, name: str) -> pa.Array:
         if name.lower() not in TRUNCATIONS:
             raise DataError(f"Expected a unit such as `hour` in `{call}`, found `{name}`")
-        times = numbers(part.drop_null())
+        times = numbers(part)
         result = TRUNCATIONS[name.lower()](times)
-        # Nothing before 1970 starts after it, unless it starts before what 64 bits can hold and came round.
-        if ((times < 0) & (result > 0)).any():
+        # Nothing before 1970 starts after it, unless its start is beyond 64 bits and came round.
+        lost, known = (times < 0) & (result > 0), valid(part)
+        if (lost if known is None else lost & known).any():
             raise DataError(f"TIMESTAMP out of range in `{call}`")
-        if part.null_count:
-            filled = np.zeros(len(part), np.int64)
-            filled[part.is_valid().to_numpy(zero_copy_only=False)] = result
-            result = filled
         return from_numbers(result, pa.timestamp("us"), part)
 
     return each_distinct(truncate, pa.timestamp("us"), time, unit)
 
 
-TIMES = {
+TIMES: dict[str, Callable[..., Datum]] = {
     "year": year,
     "month": calendar_part(pc.month),
     "day": calendar_part(pc.day),

@@ -1,13 +1,13 @@
 """What the functions work on: a Datum is an Arrow array, or a scalar that stands for every row.
 
-Arrow's kernels take both. Where they lack a function or are slow, numpy works on the values underneath; a slot
-that is NULL holds any value there, so a numpy function must bear garbage, and its result is NULL again.
+Arrow's kernels take both. Where they lack a function or are slow, numpy works on the values underneath; a
+slot that is NULL holds any value there, so a numpy function must bear garbage, and its result is NULL again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..expression import Call
 
-Datum = pa.Array | pa.Scalar
+Datum: TypeAlias = "pa.Array | pa.Scalar"
 
 
 def as_array(datum: Datum, length: int) -> pa.Array:
@@ -69,7 +69,7 @@ def selected(mask: pa.BooleanArray) -> NDArray[np.int64]:
 
 
 def join_pieces(pieces: Sequence[pa.Array], places: Sequence[NDArray[np.int64]]) -> pa.Array:
-    """One array in which value i of a piece stands at places[i] of its piece; the places are a permutation."""
+    """One array with value i of each piece at places[i] of that piece; all places are a permutation."""
     order = np.concatenate(places)
     source = np.empty(len(order), np.int64)
     source[order] = np.arange(len(order))
@@ -95,7 +95,11 @@ def each_distinct(
     codes = np.zeros(length, np.int64)
     for column in columns:
         encoded = column.dictionary_encode()
-        codes = codes * (len(encoded.dictionary) + 1) + numbers(encoded.indices.fill_null(-1).cast(pa.int64())) + 1
+        codes = (
+            codes * (len(encoded.dictionary) + 1)
+            + numbers(encoded.indices.fill_null(-1).cast(pa.int64()))
+            + 1
+        )
         codes = np.unique(codes, return_inverse=True)[1]
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))

@@ -11,20 +11,23 @@ from .jit import kernel
 
 
 @kernel
-def range_bounds(  # type: ignore[no-untyped-def]
-    prober_ts, ts, base, tail, first_new, end, size, inclusive, row_from, row_until
-):
-    """RANGE `size`: fill row_from and row_until (int64, one per prober). ts is the probed side's, by row."""
-    low = tail
-    high = first_new
-    for i in range(len(prober_ts)):
-        t = prober_ts[i]
-        while high < end and (ts[high - base] < t or (inclusive and ts[high - base] == t)):
-            high += 1
-        while low < high and t - ts[low - base] >= size:
-            low += 1
-        row_from[i] = low
-        row_until[i] = high
+def rows_before(times, shift, ts, base, start, end, inclusive, out):  # type: ignore[no-untyped-def]
+    """out[i] = first row from `start` on whose ts is not below (inclusive: not at or below) times[i] - shift.
+
+    times, ts (by row) and so out are non-decreasing int64. One comparison per step and no jump that depends on
+    it: arrivals of two streams alternate at random, and a mispredicted jump costs more than the whole step.
+    """
+    slack = 1 if inclusive else 0
+    i = 0
+    row = start
+    while i < len(times) and row < end:
+        is_before = ts[row - base] < times[i] - shift + slack
+        out[i] = row
+        row += is_before
+        i += not is_before
+    while i < len(times):
+        out[i] = row
+        i += 1
 
 
 @kernel

@@ -18,19 +18,15 @@ def merge_pairs(  # type: ignore[no-untyped-def]
     The outputs have room for both. Stops where a list ends that is not done. Returns (pairs, a_at, b_at).
     """
     n = 0
-    while a_at < a_count and b_at < b_count:
-        ta = a_ts[a_prober[a_at]]
-        tb = b_ts[b_prober[b_at]]
-        if ta <= tb:
-            out_ts[n] = ta
-            out_left[n] = a_first + a_prober[a_at]
-            out_right[n] = a_row[a_at]
-            a_at += 1
-        else:
-            out_ts[n] = tb
-            out_left[n] = b_row[b_at]
-            out_right[n] = b_first + b_prober[b_at]
-            b_at += 1
+    while a_at < a_count and b_at < b_count:  # no jump depends on which comes first: it is anyone's guess
+        a, b = a_prober[a_at], b_prober[b_at]
+        ta, tb = a_ts[a], b_ts[b]
+        is_a = ta <= tb
+        out_ts[n] = ta if is_a else tb
+        out_left[n] = a_first + a if is_a else b_row[b_at]
+        out_right[n] = a_row[a_at] if is_a else b_first + b
+        a_at += is_a
+        b_at += not is_a
         n += 1
     if b_at == b_count and b_done:
         while a_at < a_count:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch, Gather
 from ..buffer import RowBuffer
-from ..evaluate import evaluate, evaluate_predicate
+from ..evaluate import evaluate, evaluate_predicate, selected
 from ..indexes.build import build_index
 from ..indexes.index import Probes
-from ..kernels.bounds import range_bounds, rows_bounds, silence_displaced
+from ..kernels.bounds import rows_before, rows_bounds, silence_displaced
 from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.merge import merge_pairs
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
@@ -91,7 +91,7 @@ class Side:
         # 1. rows that take part
         there: NDArray | None = None
         if self.node.predicate is not None:
-            there = evaluate_predicate(self.node.predicate, batch.column, batch.length)
+            there = selected(evaluate_predicate(self.node.predicate, batch.column, batch.length))
             batch = batch.take(there)
         keys = [evaluate(key, batch.column, batch.length) for key in self.node.keys]
         if any(key.null_count for key in keys):  # a NULL key meets nothing
@@ -139,10 +139,12 @@ class Side:
         row_from, row_until = np.empty(count, np.int64), np.empty(count, np.int64)
         ts = self.store.ts
         if self.window.kind == "range":
-            range_bounds(
-                other.ts, ts.data, ts.base, ts.tail, self.first_row, ts.end, self.size, inclusive,
-                row_from, row_until,
-            )  # fmt: skip
+            rows_before(other.ts, 0, ts.data, ts.base, self.first_row, ts.end, inclusive, row_until)
+            if self.window.size is None:
+                row_from.fill(ts.tail)
+            else:
+                rows_before(other.ts, self.window.size, ts.data, ts.base, ts.tail, ts.end, True, row_from)
+                np.minimum(row_from, row_until, out=row_from)
         else:
             rows_bounds(
                 other.ts, ts.data, ts.base, ts.tail, self.first_row, ts.end, inclusive,

@@ -6,7 +6,7 @@ In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothin
 from __future__ import annotations
 
 from ..batch import Batch
-from ..evaluate import evaluate, evaluate_predicate
+from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
 from ..operator import Counters
 from ..plan import SelectNode
@@ -51,7 +51,7 @@ class Select:
 
     def _select(self, batch: Batch) -> Batch:
         if self._node.predicate is not None:
-            rows = evaluate_predicate(self._node.predicate, batch.column, batch.length)
+            rows = selected(evaluate_predicate(self._node.predicate, batch.column, batch.length))
             if len(rows) < batch.length:
                 batch = batch.take(rows)
         if self._only_columns is not None:

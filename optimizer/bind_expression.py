@@ -1,0 +1,447 @@
+"""Expressions: from the stock parser's nodes to typed ones, every name resolved and every cast written out.
+
+Each kind of node has one entry in NODES: the method that binds it and the parts of it that are read; what is
+not there is refused by name. Nodes are found by the name of their class, so that one the installed stock
+parser does not have is simply never met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.engine.errors import BindError, QueryError, UnsupportedError, did_you_mean
+from penstock.engine.expression import Call, Expression, Literal
+from penstock.engine.types import SqlType
+
+from .bind_aggregate import AGGREGATE_NODES, AggregateCollector
+from .bind_context import BindContext, Tree
+from .bind_literal import bind_interval, bind_number
+from .column_types import read_cast_type
+from .function_names import FUNCTION_NAMES, FUNCTION_NODES, NAMED_FUNCTIONS, TIME_PARTS, TRUNCATIONS
+from .functions import CASTS, BadMoment, call, cast, common_type, describe_signatures
+from .scope import BadName, Scope
+
+# Bound expressions are walked recursively everywhere; AND and OR are flat and do not count.
+MAX_DEPTH = 150
+
+COMPARISONS = {
+    "EQ": "equal",
+    "NEQ": "not_equal",
+    "LT": "less",
+    "LTE": "less_equal",
+    "GT": "greater",
+    "GTE": "greater_equal",
+    "NullSafeEQ": "is_not_distinct",
+    "NullSafeNEQ": "is_not_distinct",
+}
+OPERATORS = {
+    "Add": ("add", "+"),
+    "Sub": ("subtract", "-"),
+    "Mul": ("multiply", "*"),
+    "Div": ("divide", "/"),
+    "IntDiv": ("integer_divide", "//"),
+    "Mod": ("modulo", "%"),
+    "Like": ("like", "LIKE"),
+    "ILike": ("ilike", "ILIKE"),
+}
+REFUSED = {
+    "Subquery": "A sub-query as a value",
+    "Select": "A sub-query as a value",
+    "Exists": "EXISTS other than as a condition of WHERE joined by AND",
+    "Window": "A window function (OVER)",
+    "Filter": "FILTER after an aggregate",
+    "WithinGroup": "WITHIN GROUP",
+    "Bracket": "An index in `[...]`",
+    "Array": "An array",
+    "Tuple": "A list in brackets as a value",
+    "Placeholder": "A parameter",
+    "Parameter": "A parameter",
+    "SessionParameter": "A parameter",
+    "Any": "ANY",
+    "All": "ALL",
+    "Escape": "ESCAPE",
+    "TryCast": "TRY_CAST",
+    "Dot": "A name of more than two parts",
+    "Star": "`*` inside an expression",
+    "Lambda": "A lambda",
+    "Collate": "COLLATE",
+    "AtTimeZone": "AT TIME ZONE",
+    "Xor": "XOR",
+    "SimilarTo": "SIMILAR TO",
+    "Alias": "An alias inside an expression",
+    "PropertyEQ": "`:=`",
+}
+
+
+class ExpressionBinder:
+    """Binds expressions of one clause. `clause` is for messages; `aggregates` is None where none may stand."""
+
+    def __init__(
+        self, context: BindContext, scope: Scope, clause: str, aggregates: AggregateCollector | None = None
+    ) -> None:
+        self.context = context
+        self.scope = scope
+        self.clause = clause
+        self.aggregates = aggregates
+        # Names that stand for an expression if no column has them: aliases of the SELECT list, in HAVING.
+        self.aliases: dict[str, Tree] = {}
+        self._depth = 0
+
+    def bind(self, node: Tree) -> Expression:
+        """The expression, of whatever type."""
+        if self._depth >= MAX_DEPTH:
+            raise self.error(UnsupportedError, f"An expression more than {MAX_DEPTH} deep is not supported", node)
+        self._depth += 1
+        try:
+            return self._bind(node)
+        finally:
+            self._depth -= 1
+
+    def bind_condition(self, node: Tree) -> Expression:
+        """An expression that must be BOOLEAN."""
+        bound = self.bind(node)
+        if bound.type is SqlType.NULL:
+            return cast(bound, SqlType.BOOLEAN)
+        if bound.type is not SqlType.BOOLEAN:
+            raise self.error(BindError, f"Expected BOOLEAN in {self.clause}, found {bound.type}", node)
+        return bound
+
+    def error(self, kind: type[QueryError], message: str, node: Tree, hint: str | None = None) -> QueryError:
+        return self.context.error(kind, message, node, hint)
+
+    def _bind(self, node: Tree) -> Expression:
+        kind = type(node).__name__
+        if kind in NODES:
+            method, parts = NODES[kind]
+            self.context.read_only(node, parts)
+            bound: Expression = getattr(self, method)(node)
+            return bound
+        if kind in FUNCTION_NODES:
+            function, order, ignored = FUNCTION_NODES[kind]
+            self.context.read_only(node, (*order, *ignored))
+            return self._apply(node, function, [self.bind(part) for part in _parts(node, order)])
+        if kind in AGGREGATE_NODES:
+            return self._aggregate(node)
+        if kind in REFUSED:
+            raise self.error(UnsupportedError, f"{REFUSED[kind]} is not supported", node)
+        raise self._unknown(node)
+
+    def _unknown(self, node: Tree) -> QueryError:
+        from sqlglot import exp
+
+        if isinstance(node, exp.Func):
+            start, end = node.meta.get("start"), node.meta.get("end")
+            text = self.context.statement.source.text
+            name = str(text[start : end + 1] if start is not None else node.sql_name())
+            if isinstance(node, exp.AggFunc):
+                known = "Known: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`"
+                return self.error(UnsupportedError, f"The aggregate `{name}` is not supported", node, known)
+            return self._unknown_function(name, node)
+        name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(node).__name__)
+        return self.error(UnsupportedError, f"This SQL ({name.strip()}) is not supported", node)
+
+    def _unknown_function(self, name: str, node: Tree) -> QueryError:
+        hint = did_you_mean(name.upper(), FUNCTION_NAMES)
+        return self.error(BindError, f"Expected a known function, found `{name}`", node, hint)
+
+    # Names and constants
+
+    def _column(self, node: Tree) -> Expression:
+        name = node.args["this"]
+        if type(name).__name__ != "Identifier":
+            raise self.error(UnsupportedError, "`*` inside an expression is not supported", node)
+        table = node.args.get("table")
+        try:
+            bound = self.scope.resolve(str(name.this), None if table is None else str(table.this))
+        except BadName as bad:
+            if table is None and str(name.this).lower() in self.aliases:
+                return self.bind(self.aliases[str(name.this).lower()])
+            # A qualified name is wrong as a whole or in its second part.
+            place = node if table is None or self.scope.find_relation(str(table.this)) is None else name
+            raise self.error(BindError, bad.message, place, bad.hint) from None
+        if self.aggregates is not None:
+            self.aggregates.note_columns(bound, self.context.position(node))
+        return bound
+
+    def _literal(self, node: Tree) -> Expression:
+        if node.args["is_string"]:
+            return Literal(SqlType.VARCHAR, str(node.this))
+        return bind_number(self.context, node, str(node.this))
+
+    def _boolean(self, node: Tree) -> Expression:
+        return Literal(SqlType.BOOLEAN, bool(node.this))
+
+    def _null(self, node: Tree) -> Expression:
+        return Literal(SqlType.NULL, None)
+
+    def _interval(self, node: Tree) -> Expression:
+        return bind_interval(self.context, node)
+
+    def _paren(self, node: Tree) -> Expression:
+        return self.bind(node.this)
+
+    # Logic and comparisons
+
+    def _connective(self, node: Tree) -> Expression:
+        function = type(node).__name__.lower()
+        parts: list[Expression] = []
+        for part in flatten(node, type(node)):
+            bound = self.bind(part)
+            if bound.type is SqlType.NULL:
+                bound = cast(bound, SqlType.BOOLEAN)
+            if bound.type is not SqlType.BOOLEAN:
+                message = f"Expected BOOLEAN on both sides of {function.upper()}, found {bound.type}"
+                raise self.error(BindError, message, part)
+            parts.extend(bound.arguments if isinstance(bound, Call) and bound.function == function else (bound,))
+        return Call(SqlType.BOOLEAN, function, tuple(parts))
+
+    def _not(self, node: Tree) -> Expression:
+        return self._apply(node, "not", [self.bind(node.this)])
+
+    def _comparison(self, node: Tree) -> Expression:
+        kind = type(node).__name__
+        bound = self._compare(COMPARISONS[kind], node.this, node.expression, node)
+        return Call(SqlType.BOOLEAN, "not", (bound,)) if kind == "NullSafeNEQ" else bound
+
+    def _compare(self, function: str, left: Tree, right: Tree, node: Tree) -> Call:
+        sides = self._unify([left, right], node, "types that compare")
+        return Call(SqlType.BOOLEAN, function, tuple(sides))
+
+    def _between(self, node: Tree) -> Expression:
+        low = self._compare("greater_equal", node.this, node.args["low"], node)
+        high = self._compare("less_equal", node.this, node.args["high"], node)
+        return Call(SqlType.BOOLEAN, "and", (low, high))
+
+    def _in(self, node: Tree) -> Expression:
+        listed = node.args.get("expressions") or []
+        if not listed:
+            raise self.error(BindError, "Expected at least one value in IN (...), found none", node)
+        subject, *values = self._unify([node.this, *listed], node, "values that compare in IN")
+        if all(isinstance(value, Literal) for value in values):
+            return Call(SqlType.BOOLEAN, "in", (subject, *values))
+        tests = tuple(Call(SqlType.BOOLEAN, "equal", (subject, value)) for value in values)
+        return tests[0] if len(tests) == 1 else Call(SqlType.BOOLEAN, "or", tests)
+
+    def _is(self, node: Tree) -> Expression:
+        what = type(node.expression).__name__
+        if what == "Null":
+            return Call(SqlType.BOOLEAN, "is_null", (self.bind(node.this),))
+        if what == "Boolean":
+            return self._compare("is_not_distinct", node.this, node.expression, node)
+        raise self.error(UnsupportedError, "IS other than with NULL, TRUE or FALSE is not supported", node)
+
+    def _unify(self, nodes: list[Tree], place: Tree, expected: str) -> list[Expression]:
+        """The nodes bound and cast to one type."""
+        bound = [self.bind(node) for node in nodes]
+        to = common_type(bound)
+        if to is None:
+            types = " and ".join(dict.fromkeys(str(part.type) for part in bound if part.type is not SqlType.NULL))
+            raise self.error(BindError, f"Expected {expected}, found {types}", place)
+        if to is SqlType.NULL:
+            to = SqlType.BIGINT
+        return [self._cast(part, to, node) for part, node in zip(bound, nodes, strict=True)]
+
+    def _cast(self, bound: Expression, to: SqlType, node: Tree) -> Expression:
+        try:
+            return cast(bound, to)
+        except BadMoment as bad:
+            raise self._bad_moment(bad, node) from None
+
+    def _bad_moment(self, bad: BadMoment, node: Tree) -> QueryError:
+        message = f"Expected a TIMESTAMP such as '2016-10-01 12:00:00', found `{bad.args[0]}`"
+        return self.error(BindError, message, node)
+
+    # Functions
+
+    def _operator(self, node: Tree) -> Expression:
+        function, sign = OPERATORS[type(node).__name__]
+        return self._apply(node, function, [self.bind(node.this), self.bind(node.expression)], sign)
+
+    def _apply(self, node: Tree, function: str, arguments: list[Expression], sign: str | None = None) -> Expression:
+        try:
+            bound = call(function, arguments)
+        except BadMoment as bad:
+            raise self._bad_moment(bad, node) from None
+        if bound is None:
+            types = ", ".join(str(argument.type) for argument in arguments) or "nothing"
+            expected = describe_signatures(function)
+            message = f"Expected {expected} in `{sign or function.upper()}`, found {types}"
+            raise self.error(BindError, message, node)
+        return bound
+
+    def _negate(self, node: Tree) -> Expression:
+        inner = node.this
+        if type(inner).__name__ == "Literal" and not inner.args["is_string"]:
+            return bind_number(self.context, inner, "-" + str(inner.this))
+        bound = self.bind(inner)
+        if isinstance(bound, Literal) and bound.type in (SqlType.INTERVAL, SqlType.DOUBLE) and bound.value is not None:
+            return Literal(bound.type, -bound.value)  # type: ignore[operator]
+        return self._apply(node, "negate", [bound], "-")
+
+    def _round(self, node: Tree) -> Expression:
+        arguments = [self.bind(part) for part in _parts(node, ("this", "decimals"))]
+        if len(arguments) == 2 and not isinstance(arguments[1], Literal):
+            raise self.error(BindError, "Expected a constant number of digits in `ROUND`, found an expression", node)
+        return self._apply(node, "round", arguments)
+
+    def _log(self, node: Tree) -> Expression:
+        base, of = node.this, node.args.get("expression")
+        if of is None:
+            message = "LOG of one argument is not supported"
+            raise self.error(UnsupportedError, message, node, "Write LN, LOG10 or LOG2: systems disagree on LOG")
+        if type(base).__name__ != "Literal" or str(base.this) not in ("2", "10"):
+            raise self.error(UnsupportedError, "LOG to a base other than 2 or 10 is not supported", node)
+        return self._apply(node, f"log{base.this}", [self.bind(of)])
+
+    def _trim(self, node: Tree) -> Expression:
+        side = str(node.args.get("position") or "").upper()
+        function = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side]
+        return self._apply(node, function, [self.bind(node.this)])
+
+    def _concat(self, node: Tree) -> Expression:
+        parts = [self._to_text(self.bind(part), part) for part in node.expressions]
+        return Call(SqlType.VARCHAR, "concat", tuple(parts))
+
+    def _concat_operator(self, node: Tree) -> Expression:
+        sides = [self.bind(node.this), self.bind(node.expression)]
+        if any(side.type is SqlType.VARCHAR for side in sides):
+            sides = [self._to_text(sides[0], node.this), self._to_text(sides[1], node.expression)]
+        return self._apply(node, "concat_operator", sides, "||")
+
+    def _to_text(self, bound: Expression, node: Tree) -> Expression:
+        if bound.type not in (SqlType.VARCHAR, SqlType.NULL) and (bound.type, SqlType.VARCHAR) not in CASTS:
+            raise self.error(BindError, f"Expected VARCHAR to concatenate, found {bound.type}", node)
+        return cast(bound, SqlType.VARCHAR)
+
+    def _spread(self, node: Tree) -> Expression:
+        """Functions of any number of arguments of one type: COALESCE, GREATEST, LEAST, NULLIF."""
+        function = type(node).__name__.lower()
+        parts = [*_parts(node, ("this", "expression")), *(node.args.get("expressions") or [])]
+        bound = self._unify(parts, node, f"arguments of one type in `{function.upper()}`")
+        return Call(bound[0].type, function, tuple(bound))
+
+    def _case(self, node: Tree) -> Expression:
+        subject = node.args.get("this")
+        branches = node.args.get("ifs") or []
+        conditions: list[Expression] = []
+        for branch in branches:
+            self.context.read_only(branch, ("this", "true"))
+            if subject is not None:
+                conditions.append(self._compare("equal", subject, branch.this, branch))
+            else:
+                conditions.append(self._condition_in(branch.this, "CASE WHEN"))
+        return self._choose(node, conditions, [branch.args["true"] for branch in branches], node.args.get("default"))
+
+    def _if(self, node: Tree) -> Expression:
+        condition = self._condition_in(node.this, "IF")
+        return self._choose(node, [condition], [node.args["true"]], node.args.get("false"))
+
+    def _choose(self, node: Tree, conditions: list[Expression], values: list[Tree], other: Tree | None) -> Expression:
+        results = self._unify([*values, *([] if other is None else [other])], node, "one type for all of CASE")
+        default = Literal(results[0].type, None) if other is None else results[-1]
+        arguments = [part for pair in zip(conditions, results, strict=False) for part in pair]
+        return Call(default.type, "case", (*arguments, default))
+
+    def _condition_in(self, node: Tree, where: str) -> Expression:
+        bound = self.bind(node)
+        if bound.type not in (SqlType.BOOLEAN, SqlType.NULL):
+            raise self.error(BindError, f"Expected BOOLEAN in {where}, found {bound.type}", node)
+        return cast(bound, SqlType.BOOLEAN)
+
+    def _extract(self, node: Tree) -> Expression:
+        part = str(node.this.name).upper()
+        if part not in TIME_PARTS:
+            known = ", ".join(sorted(TIME_PARTS))
+            message = f"Expected a part of a TIMESTAMP in EXTRACT, found `{part}`"
+            raise self.error(BindError, message, node, did_you_mean(part, TIME_PARTS) or f"Known: {known}")
+        return self._apply(node, TIME_PARTS[part], [self.bind(node.expression)])
+
+    def _date_trunc(self, node: Tree) -> Expression:
+        unit = node.args["unit"]
+        name = str(unit.name).lower()
+        if type(unit).__name__ not in ("Literal", "Var") or name not in TRUNCATIONS:
+            known = f"Known: {', '.join(TRUNCATIONS)}"
+            raise self.error(BindError, f"Expected a unit in DATE_TRUNC, found `{name}`", node, known)
+        return self._apply(node, "date_trunc", [Literal(SqlType.VARCHAR, name), self.bind(node.this)])
+
+    def _explicit_cast(self, node: Tree) -> Expression:
+        to = read_cast_type(self.context, node.args["to"], node)
+        bound = self.bind(node.this)
+        if bound.type not in (to, SqlType.NULL) and (bound.type, to) not in CASTS:
+            raise self.error(UnsupportedError, f"A cast from {bound.type} to {to} is not supported", node)
+        return self._cast(bound, to, node.this)
+
+    def _named(self, node: Tree) -> Expression:
+        """A function the stock parser does not know, under the engine's own name or one of ours."""
+        name = str(node.this)
+        function = NAMED_FUNCTIONS.get(name.lower())
+        if function is None:
+            raise self._unknown_function(name, node)
+        return self._apply(node, function, [self.bind(part) for part in node.expressions])
+
+    def _aggregate(self, node: Tree) -> Expression:
+        if self.aggregates is None:
+            name = type(node).__name__.upper()
+            hint = "Write HAVING for conditions on aggregates" if self.clause == "WHERE" else None
+            raise self.error(BindError, f"Expected no aggregate in {self.clause}, found `{name}`", node, hint)
+        inner = ExpressionBinder(self.context, self.scope, "an aggregate")
+        return self.aggregates.add(self.context, inner, node)
+
+
+def flatten(node: Tree, kind: type) -> Iterator[Tree]:
+    """The operands of a chain of the same connective, left to right, without recursion."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        while type(part).__name__ == "Paren" and isinstance(part.this, kind):
+            part = part.this
+        if isinstance(part, kind):
+            stack.extend((part.expression, part.this))
+        else:
+            yield part
+
+
+def _parts(node: Tree, names: tuple[str, ...]) -> list[Tree]:
+    """The parts of those names that are there, lists spread out."""
+    found: list[Any] = []
+    for name in names:
+        value = node.args.get(name)
+        found.extend(value if isinstance(value, list) else [] if value is None else [value])
+    return found
+
+
+_BINARY = ("this", "expression")
+NODES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Column": ("_column", ("this", "table")),
+    "Literal": ("_literal", ("this", "is_string")),
+    "Boolean": ("_boolean", ("this",)),
+    "Null": ("_null", ()),
+    "Interval": ("_interval", ("this", "unit")),
+    "Paren": ("_paren", ("this",)),
+    "And": ("_connective", _BINARY),
+    "Or": ("_connective", _BINARY),
+    "Not": ("_not", ("this",)),
+    "Between": ("_between", ("this", "low", "high")),
+    "In": ("_in", ("this", "expressions")),
+    "Is": ("_is", _BINARY),
+    "Neg": ("_negate", ("this",)),
+    "DPipe": ("_concat_operator", (*_BINARY, "safe")),
+    "Concat": ("_concat", ("expressions", "safe", "coalesce")),
+    "Round": ("_round", ("this", "decimals")),
+    "Log": ("_log", _BINARY),
+    "Trim": ("_trim", ("this", "position")),
+    "Coalesce": ("_spread", ("this", "expressions", "is_nvl", "is_null")),
+    "Greatest": ("_spread", ("this", "expressions", "ignore_nulls")),
+    "Least": ("_spread", ("this", "expressions", "ignore_nulls")),
+    "Nullif": ("_spread", _BINARY),
+    "Case": ("_case", ("this", "ifs", "default")),
+    "If": ("_if", ("this", "true", "false")),
+    "Extract": ("_extract", _BINARY),
+    "DateTrunc": ("_date_trunc", ("this", "unit")),
+    "TimestampTrunc": ("_date_trunc", ("this", "unit")),
+    "Cast": ("_explicit_cast", ("this", "to")),
+    "Anonymous": ("_named", ("this", "expressions")),
+    **{kind: ("_comparison", _BINARY) for kind in COMPARISONS},
+    **{kind: ("_operator", (*_BINARY, "typed", "safe")) for kind in OPERATORS},
+}

@@ -1,0 +1,51 @@
+"""Type names: as CREATE spells them, and as the stock parser reads them in a cast."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.engine.errors import BindError
+from penstock.engine.types import SqlType
+
+from .bind_context import BindContext, Tree
+from .source import fail
+from .statements import WrittenColumn
+
+TYPE_NAMES: dict[str, SqlType] = {
+    name: type_
+    for type_, names in (
+        (SqlType.BIGINT, "BIGINT INT INTEGER SMALLINT TINYINT"),
+        (SqlType.DOUBLE, "DOUBLE FLOAT REAL"),
+        (SqlType.BOOLEAN, "BOOLEAN BOOL"),
+        (SqlType.VARCHAR, "VARCHAR TEXT STRING"),
+        (SqlType.TIMESTAMP, "TIMESTAMP"),
+    )
+    for name in names.split()
+} | {"DOUBLE PRECISION": SqlType.DOUBLE, "TIMESTAMP WITHOUT TIME ZONE": SqlType.TIMESTAMP}
+TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR or TIMESTAMP"
+# A TIMESTAMP holds microseconds: six digits.
+_PRECISION = re.compile(r"TIMESTAMP\([0-6]\)( WITHOUT TIME ZONE)?")
+
+
+def read_column_type(column: WrittenColumn) -> SqlType:
+    """The type of a declared column."""
+    name = column.type_name.upper()
+    type_ = SqlType.TIMESTAMP if _PRECISION.fullmatch(name) else TYPE_NAMES.get(name)
+    if type_ is None:
+        message = f"Expected {TYPES} as the type of `{column.name}`, found `{column.type_name}`"
+        raise fail(BindError, message, column.type_position)
+    return type_
+
+
+def read_cast_type(context: BindContext, to: Tree, node: Tree) -> SqlType:
+    """The type a cast names."""
+    name = str(getattr(to.this, "value", to.this)).upper()
+    written = str(to.args.get("kind") or name)
+    type_ = TYPE_NAMES.get(name)
+    if type_ is None:
+        raise context.error(BindError, f"Expected {TYPES} as the type of a cast, found `{written}`", node)
+    if to.args.get("expressions") or to.args.get("values"):
+        message = f"Expected {TYPES} as the type of a cast, found `{written}` with a length"
+        raise context.error(BindError, message, node)
+    context.read_only(to, ("this", "nested", "kind"))
+    return type_

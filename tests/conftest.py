@@ -1,0 +1,33 @@
+"""Shared by all tests: settings for property tests, weights that do not depend on the machine, real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "penstock",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    print_blob=True,
+)
+settings.load_profile("penstock")
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _shipped_weights(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Calibrations of the machine the tests run on must not change plans."""
+    os.environ["PENSTOCK_HOME"] = str(tmp_path_factory.mktemp("penstock-home"))
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real streams; they are not part of the repository."""
+    if not DATA.exists():
+        pytest.skip("the real streams (room_climate.parquet ...) are not beside this checkout")
+    return DATA

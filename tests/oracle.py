@@ -1,0 +1,90 @@
+"""What a query must answer, computed by DuckDB from the meaning of windows alone.
+
+Every row of a stream lives from its ts until, exclusively, its ets; at instant T a window holds the rows with
+ts <= T < ets. The answer at T is plain SQL over those rows. Nothing here knows how the engine works.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+FOREVER = (1 << 63) - 1
+SCHEMA = pa.schema(
+    [("ts", pa.int64()), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64()), ("s", pa.string())]
+)
+DECLARE = "CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)"
+
+
+@dataclass
+class Reference:
+    """A stream in FROM: `alias` sees `stream` through a window."""
+
+    stream: str
+    alias: str
+    kind: str = "range"
+    size: int | None = None
+    lifetimes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def penstock(self) -> str:
+        if self.size is None:
+            return f"{self.stream} [RANGE UNBOUNDED] AS {self.alias}"
+        unit = " MICROSECONDS" if self.kind == "range" else ""
+        return f"{self.stream} [{self.kind.upper()} {self.size}{unit}] AS {self.alias}"
+
+
+class Oracle:
+    """Streams in DuckDB, as each reference to them sees them."""
+
+    def __init__(self, streams: dict[str, pa.Table], references: list[Reference]) -> None:
+        self._con = duckdb.connect()
+        self._con.execute("SET threads = 1")
+        self.references = references
+        for name, table in streams.items():
+            self._con.register(f"in_{name}", table)
+        for one in references:
+            if one.size is None:
+                ets = str(FOREVER)
+            elif one.kind == "range":
+                ets = f"ts + {one.size}"
+            else:
+                ets = f"coalesce(lead(ts, {one.size}) OVER (ORDER BY ts, id), {FOREVER})"
+            self._con.execute(
+                f"CREATE TABLE life_{one.alias} AS SELECT *, {ets} AS ets FROM in_{one.stream}"
+            )
+            rows = self._con.execute(f"SELECT id, ts, ets FROM life_{one.alias}").fetchall()
+            one.lifetimes = {row[0]: row[1:] for row in rows}
+
+    def answer(self, sql: str, instant: int) -> Counter[tuple[Any, ...]]:
+        """Plain SQL over the windows' contents at an instant; `sql` reads the aliases as tables."""
+        views = ", ".join(
+            f"{one.alias} AS (SELECT * FROM life_{one.alias} WHERE ts <= {instant} AND {instant} < ets)"
+            for one in self.references
+        )
+        return Counter(plain(row) for row in self._con.execute(f"WITH {views} {sql}").fetchall())
+
+    def inserts(self, select: str, condition: str) -> Counter[tuple[Any, ...]]:
+        """All rows that ever enter a join's answer, with the time they enter: lifetimes that overlap."""
+        one, two = self.references
+        entered = f"greatest({one.alias}.ts, {two.alias}.ts)"
+        sql = (
+            f"SELECT {entered}, {select} FROM life_{one.alias} AS {one.alias}, life_{two.alias} AS {two.alias} "
+            f"WHERE ({condition}) AND {entered} < least({one.alias}.ets, {two.alias}.ets)"
+        )
+        return Counter(plain(row) for row in self._con.execute(sql).fetchall())
+
+
+def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row that compares: NaN equals itself, -0.0 is 0.0."""
+    return tuple("NaN" if value != value else value for value in row)
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Result rows with `_ts` as microseconds."""
+    columns = [table.column(0).cast(pa.int64()), *table.columns[1:]]
+    return [plain(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
