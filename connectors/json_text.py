@@ -18,7 +18,10 @@ NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
 
 def to_json_lines(batch: pa.RecordBatch, query: str | None = None) -> bytes:
-    """One JSON object and a line end per row; with `query`, its name comes first."""
+    """One JSON object and a line end per row; with `query`, its name comes first, under the key `query`.
+
+    A result column of that name keeps it; the query's name is then under `_query`.
+    """
     parts = []
     for start in range(0, len(batch), ROWS_AT_ONCE):
         parts.append(_write(batch.slice(start, ROWS_AT_ONCE), query))
@@ -27,7 +30,10 @@ def to_json_lines(batch: pa.RecordBatch, query: str | None = None) -> bytes:
 
 def _write(batch: pa.RecordBatch, query: str | None) -> bytes:
     pieces: list[pa.Array | str] = []
-    before = "{" if query is None else f'{{"query": {json.dumps(query, ensure_ascii=False)}, '
+    before = "{"
+    if query is not None:
+        key = "_query" if "query" in batch.schema.names else "query"
+        before = f'{{"{key}": {json.dumps(query, ensure_ascii=False)}, '
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         pieces += [f"{before}{json.dumps(name, ensure_ascii=False)}: ", _values(column)]
         before = ", "

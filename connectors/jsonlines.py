@@ -16,11 +16,10 @@ import pyarrow as pa
 from penstock.engine.errors import DataError, FileError
 from penstock.engine.types import SqlType
 
+from .blocks import cut_blocks
 from .convert import SHOWN_CHARACTERS, WANTED, match_columns, sql_type
 from .source import Source, show_path
 
-BLOCK_BYTES = 4 << 20
-LINE_BYTES = 64 << 20
 NAMED_ROWS = 1000
 NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -33,7 +32,7 @@ class JsonLinesReader:
         self._schema = schema
         self._path = show_path(source.path)
         self._rows_done = 0
-        self._blocks = self._cut_blocks()
+        self._blocks = cut_blocks(source)
         self._first = next(self._blocks, b"")
         if not self._first:
             raise FileError("Expected rows, found only blank lines", source=self._path)
@@ -73,30 +72,6 @@ class JsonLinesReader:
                 self._rows_done += len(part)
                 yield part
             block = next(self._blocks, b"")
-
-    def _cut_blocks(self) -> Iterator[bytes]:
-        """The text in pieces that end at a line end and are not blank."""
-        parts: list[bytes] = []
-        held = 0
-        while data := self._source.read(BLOCK_BYTES):
-            if not parts and not self._rows_done:
-                data = data.removeprefix(b"\xef\xbb\xbf")
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                block = b"".join((*parts, data[:cut]))
-                parts, held = [], 0
-                if block.strip():
-                    yield block
-            if cut < len(data):
-                parts.append(data[cut:])
-                held += len(data) - cut
-            if held > LINE_BYTES:
-                raise DataError(
-                    f"Expected lines of at most {LINE_BYTES >> 20} MB, found a longer one", source=self._path
-                )
-        block = b"".join(parts)
-        if block.strip():
-            yield block
 
     def _parse_line(self, line: bytes, row: int) -> dict[str, Any]:
         try:

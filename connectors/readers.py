@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from penstock.engine.errors import DataError, FileError
 
+from .blocks import BLOCK_BYTES, cut_blocks
 from .convert import match_columns
 from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
 
 BATCH_ROWS = 1 << 16
-CSV_BLOCK_BYTES = 4 << 20
 HEADER_BYTES = 1 << 20
 
 
@@ -133,6 +133,7 @@ class CsvReader:
         self._source = source
         self._delimiter = delimiter
         self._bad_row: Any = None
+        self._rows_before = 0  # of the block that is being parsed
         self._path = show_path(source.path)
         self._names = self._read_header()
         self._positions = match_columns(schema.names, self._names, self._path)
@@ -140,14 +141,13 @@ class CsvReader:
     def _read_header(self) -> list[str]:
         """Takes the header off the source, and blank lines before it."""
         while True:
-            head = self._source.peek(1)
-            while b"\n" not in head:
-                longer = self._source.peek(2 * len(head))
-                if len(longer) == len(head) or len(head) > HEADER_BYTES:
-                    break
-                head = longer
-            line, end, _ = head.partition(b"\n")
-            self._source.read(len(line) + len(end))
+            head = b""
+            while (
+                b"\n" not in head and len(head) < HEADER_BYTES and (more := self._source.read(HEADER_BYTES))
+            ):
+                head += more
+            line, end, rest = head.partition(b"\n")
+            self._source.unread(rest)
             text = line.decode("utf-8-sig").strip("\r")
             if text.strip():
                 return next(csv.reader([text], delimiter=self._delimiter))
@@ -157,40 +157,43 @@ class CsvReader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.csv as pa_csv
 
-        if not self._source.peek(1):
-            return
         # Columns go by position: names in the header may be doubled or differ in case from the declared.
         names = [str(position) for position in range(len(self._names))]
         wanted = [names[position] for position in self._positions]
+        # Without threads, Arrow knows the number of a bad row.
+        read = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
+        parse = pa_csv.ParseOptions(
+            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_bad_row
+        )
+        convert = pa_csv.ConvertOptions(
+            include_columns=list(dict.fromkeys(wanted)),
+            column_types=dict.fromkeys(wanted, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            check_utf8=False,
+        )
         try:
-            reader = pa_csv.open_csv(
-                self._source.as_stream(),
-                # Without threads, Arrow knows the number of a bad row.
-                pa_csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES, column_names=names),
-                pa_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_bad_row
-                ),
-                pa_csv.ConvertOptions(
-                    include_columns=list(dict.fromkeys(wanted)),
-                    column_types=dict.fromkeys(wanted, pa.string()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                    check_utf8=False,
-                ),
-            )
-            for batch in reader:
-                yield batch.select(wanted)
+            if self._source.bytes_total is None:
+                # A pipe is read here and not by Arrow: rows go on as they come, and an interrupt is heard.
+                for block in cut_blocks(self._source, quoted=True):
+                    read.block_size = len(block) + 1
+                    table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
+                    self._rows_before += len(table)
+                    yield from table.select(wanted).to_batches()
+            elif self._source.peek(1):
+                for batch in pa_csv.open_csv(self._source.as_stream(), read, parse, convert):
+                    yield batch.select(wanted)
         except pa.ArrowInvalid as error:
             if self._bad_row is not None:
                 raise DataError(
                     f"Expected {self._bad_row.expected_columns} fields as in the header,"
                     f" found {self._bad_row.actual_columns}",
                     source=self._path,
-                    row=self._bad_row.number,
+                    row=self._rows_before + self._bad_row.number,
                 ) from None
             if "straddl" in str(error):
-                longest = f"{CSV_BLOCK_BYTES >> 20} MB"
+                longest = f"{BLOCK_BYTES >> 20} MB"
                 raise DataError(
                     f"Expected rows of at most {longest}, found a longer one or a quote that never closes",
                     source=self._path,

@@ -46,7 +46,8 @@ CODEC_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", 
 PARQUET_MAGIC = b"PAR1"
 IPC_FILE_MAGIC = b"ARROW1"
 IPC_STREAM_MAGIC = b"\xff\xff\xff\xff"
-HEAD_BYTES = 64
+BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark counts as blank
+HEAD_BYTES = 8
 
 
 def file_error(message: str, path: str) -> FileError:
@@ -164,11 +165,13 @@ class Source:
             return FORMATS[self._suffix]
         with reading(self.path, "rows"):
             head = self.peek(HEAD_BYTES)
+            while not head.strip(BLANK) and len(longer := self.peek(len(head) + 1)) > len(head):
+                head = longer
         if head.startswith(PARQUET_MAGIC):
             return "parquet"
         if head.startswith((IPC_FILE_MAGIC, IPC_STREAM_MAGIC)):
             return "ipc"
-        return "jsonl" if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{" else "csv"
+        return "jsonl" if head.lstrip(BLANK).startswith(b"{") else "csv"
 
     def as_seekable(self) -> IO[bytes]:
         """A file to seek in: the file itself, or a temporary copy that vanishes when closed."""

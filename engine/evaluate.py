@@ -41,11 +41,13 @@ class Rows:
         return self._known.get(expression)
 
     def _evaluate(self, expression: Column | Call) -> Datum:
+        expected = ARROW_TYPES[expression.type]
+        if self.length == 0:
+            return pa.nulls(0, expected)  # without rows nothing fails, not even a constant
         if isinstance(expression, Column):
             value = self._column(expression.index)
         else:
             value = FUNCTIONS[expression.function](expression, self)
-        expected = ARROW_TYPES[expression.type]
         assert value.type == expected, f"`{expression}` is {expected}, and came as {value.type}"
         return value
 

@@ -47,13 +47,15 @@ class AggregateCollector:
         if type(argument).__name__ == "Distinct":
             context.read_only(argument, ("expressions",))
             listed = argument.expressions
-            if len(listed) != 1:
+            if len(listed) > 1:
                 message = f"{function.upper()}(DISTINCT ...) of several columns is not supported"
                 raise context.error(UnsupportedError, message, node)
-            argument, distinct = listed[0], True
+            argument, distinct = listed[0] if listed else None, True
         if argument is None:
             hint = "Write COUNT(*)" if function == "count" else None
-            raise context.error(BindError, f"Expected an argument of `{function.upper()}`, found none", node, hint)
+            raise context.error(
+                BindError, f"Expected an argument of `{function.upper()}`, found none", node, hint
+            )
         bound: Expression | None
         if type(argument).__name__ == "Star":
             context.read_only(argument, ())
@@ -64,7 +66,9 @@ class AggregateCollector:
             bound = binder.bind(argument)
         call = AggregateCall(function, bound, distinct and function not in ("min", "max"), SqlType.BIGINT)
         if bound is not None:
-            call = AggregateCall(function, bound, call.distinct, self._type(context, function, bound, argument))
+            call = AggregateCall(
+                function, bound, call.distinct, self._type(context, function, bound, argument)
+            )
         place = self._places.setdefault(call, len(self.calls))
         if place == len(self.calls):
             self.calls.append(call)

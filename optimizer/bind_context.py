@@ -11,11 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.engine.errors import QueryError, UnsupportedError
+from penstock.engine.errors import BindError, QueryError, UnsupportedError
 
 from .catalog import Catalog
 from .logical import Position
-from .source import fail
+from .source import fail, words
 from .statements import SelectStatement
 
 # A node of the stock parser's tree.
@@ -23,6 +23,8 @@ Tree = Any
 
 # More references than this are a query that was generated wrongly, often a WITH that doubles again and again.
 MAX_REFERENCES = 10_000
+# The same for expressions, counted as often as they are written out.
+MAX_NODES = 500_000
 
 # Parts of the stock parser's nodes as a user would name them; others by the part's own name.
 PART_NAMES = {
@@ -73,6 +75,32 @@ PART_HINTS = {
     "windows": "WINDOW at the end takes a duration, as in WINDOW 5 MINUTES",
 }
 
+# How far before what the parser remembers a keyword is looked for first.
+LOOK_BACK = 400
+# Nodes that begin where their first operand does.
+INFIX = words(
+    "EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Add Sub Mul Div IntDiv Mod DPipe And Or Between In Is Like "
+    "ILike Alias Column Escape Window Filter Bracket Dot"
+)
+# What stands between a node's first word and the first token in it that the parser remembers.
+_SELECT = r"SELECT\s+(?:DISTINCT\s+)?"
+LEADS = {
+    "Select": _SELECT,
+    "Subquery": rf"\(\s*(?:{_SELECT})?",
+    "Exists": rf"EXISTS\s*\(\s*(?:{_SELECT})?",
+    "Lateral": rf"LATERAL\s*\(\s*(?:{_SELECT})?",
+    "Case": r"CASE\s+(?:WHEN\s+)?",
+    "Cast": r"\bCAST\s*\(\s*",
+    "Interval": r"INTERVAL\s*-?\s*",
+    "Not": r"NOT\s*\(?",
+    "Neg": r"-\s*",
+    "Paren": r"\(\s*",
+    "Rollup": r"ROLLUP\s*\(\s*",
+    "Cube": r"CUBE\s*\(\s*",
+    "Extract": r"EXTRACT\s*\(\s*\w+\s+FROM\s+",
+}
+FUNCTION_LEAD = r"\b\w+\s*\(\s*"
+
 
 @dataclass(slots=True)
 class BindContext:
@@ -82,28 +110,60 @@ class BindContext:
     catalog: Catalog
     used_windows: set[int] = field(default_factory=set)
     references: int = 0
+    nodes: int = 0
 
     def offset(self, node: Tree) -> int | None:
         """Where the first token of the node stands that the stock parser remembers."""
         starts = [part.meta["start"] for part in node.walk() if part.meta and "start" in part.meta]
         return min(starts) if starts else None
 
+    def start(self, node: Tree) -> int | None:
+        """Where the node begins: what the parser remembers, and the word or bracket that stands before it."""
+        while type(node).__name__ in INFIX and node.this is not None:
+            node = node.this
+        offset = self.offset(node)
+        if offset is None or (node.meta and node.meta.get("start") == offset):
+            return offset
+        from sqlglot import exp
+
+        lead = LEADS.get(type(node).__name__) or (FUNCTION_LEAD if isinstance(node, exp.Func) else None)
+        if lead is None:
+            return offset
+        begin = max(0, offset - LOOK_BACK)
+        found = re.search(rf"(?:{lead})$", self.statement.source.text[begin:offset], re.IGNORECASE)
+        return offset if found is None else begin + found.start()
+
     def position(self, node: Tree) -> Position:
         """Where the node stands, or the statement if the stock parser does not remember."""
-        offset = self.offset(node)
-        return self.statement.position if offset is None else self.statement.source.position(offset)
+        start = self.start(node)
+        return self.statement.position if start is None else self.statement.source.position(start)
 
     def keyword_position(self, node: Tree, keyword: str) -> Position:
-        """Where the keyword before the node stands; the node itself if there is none close."""
+        """Where the keyword before the node stands; the node itself if there is none."""
         offset = self.offset(node)
         if offset is None:
             return self.statement.position
         text = self.statement.source.text
-        found = [*re.finditer(rf"\b{re.escape(keyword)}\b", text[:offset], re.IGNORECASE)]
-        return self.statement.source.position(found[-1].start() if found else offset)
+        for begin in (max(0, offset - LOOK_BACK), 0):
+            found = [*re.finditer(rf"\b{re.escape(keyword)}\b", text[begin:offset], re.IGNORECASE)]
+            if found:
+                return self.statement.source.position(begin + found[-1].start())
+        return self.statement.source.position(offset)
+
+    def function_name(self, node: Tree) -> str:
+        """The name a function was called by."""
+        start = self.start(node)
+        found = None if start is None else re.compile(r"\w+").match(self.statement.source.text, start)
+        return str(node.sql_name()) if found is None else found[0]
 
     def error(self, kind: type[QueryError], message: str, node: Tree, hint: str | None = None) -> QueryError:
-        return fail(kind, message, self.position(node), hint)  # type: ignore[no-any-return]
+        return fail(kind, message, self.position(node), hint)
+
+    def plain_name(self, node: Tree, where: str) -> str:
+        """A column's name in a list of such, without a type or a qualifier."""
+        if type(node).__name__ != "Identifier":
+            raise self.error(BindError, f"Expected plain column names in {where}, found more", node)
+        return str(node.this)
 
     def read_only(self, node: Tree, parts: Collection[str]) -> None:
         """The guard: refuses the node if it has a part that is none of `parts`."""
@@ -111,13 +171,41 @@ class BindContext:
             if part in parts or value is None or value is False or value == [] or value == "":
                 continue
             name = PART_NAMES.get(part, part.strip("_").upper())
-            first = value[0] if isinstance(value, list) else value
-            place = first if hasattr(first, "walk") and self.offset(first) is not None else node
-            position = self.keyword_position(place, name.split()[0])
-            raise fail(UnsupportedError, f"{name} is not supported", position, PART_HINTS.get(part))
+            raise fail(
+                UnsupportedError,
+                f"{name} is not supported",
+                self._part_position(node, part, value, name),
+                PART_HINTS.get(part),
+            )
+
+    def _part_position(self, node: Tree, part: str, value: Any, name: str) -> Position:
+        """Where a refused part stands: its keyword, before what it holds, or anywhere if it holds nothing."""
+        first = value[0] if isinstance(value, list) else value
+        holds = part != "hint" and hasattr(first, "walk") and self.offset(first) is not None
+        word = name.split()[0]
+        if holds:
+            return (
+                self.keyword_position(first, word)
+                if word.isupper() and len(word) > 1
+                else self.position(first)
+            )
+        pattern = r"/\*\+" if part == "hint" else r"\b" + r"\s+".join(map(re.escape, name.split())) + r"\b"
+        source, start = self.statement.source, self.offset(node) or 0
+        for begin in (start, 0):
+            found = re.compile(pattern, re.IGNORECASE).search(source.text, begin)
+            if found:
+                return source.position(found.start())
+        return self.position(node)
 
     def count_references(self, number: int, node: Tree) -> None:
         self.references += number
         if self.references > MAX_REFERENCES:
             message = f"More than {MAX_REFERENCES} references to streams and tables are not supported"
             raise self.error(UnsupportedError, message, node)
+
+    def count_nodes(self, number: int, node: Tree) -> None:
+        self.nodes += number
+        if self.nodes > MAX_NODES:
+            raise self.error(
+                UnsupportedError, f"More than {MAX_NODES} expressions in a query are not supported", node
+            )

@@ -1,8 +1,6 @@
 """Expressions: from the stock parser's nodes to typed ones, every name resolved and every cast written out.
 
-Each kind of node has one entry in NODES: the method that binds it and the parts of it that are read; what is
-not there is refused by name. Nodes are found by the name of their class, so that one the installed stock
-parser does not have is simply never met.
+Which nodes there are and what is read of each is in `expression_nodes.py`; anything else is refused by name.
 """
 
 from __future__ import annotations
@@ -11,71 +9,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.engine.errors import BindError, QueryError, UnsupportedError, did_you_mean
-from penstock.engine.expression import Call, Expression, Literal
+from penstock.engine.expression import Call, Expression, Literal, walk
+from penstock.engine.functions import TRUNCATIONS, is_castable
 from penstock.engine.types import SqlType
 
 from .bind_aggregate import AGGREGATE_NODES, AggregateCollector
 from .bind_context import BindContext, Tree
 from .bind_literal import bind_interval, bind_number
 from .column_types import read_cast_type
-from .function_names import FUNCTION_NAMES, FUNCTION_NODES, NAMED_FUNCTIONS, TIME_PARTS, TRUNCATIONS
-from .functions import CASTS, BadMoment, call, cast, common_type, describe_signatures
+from .expression_nodes import COMPARISONS, NEGATABLE, NODES, OPERATORS, REFUSED
+from .function_names import FUNCTION_NAMES, FUNCTION_NODES, NAMED_FUNCTIONS, TIME_PARTS
+from .functions import BadMoment, call, cast, common_type, describe_signatures
 from .scope import BadName, Scope
 
 # Bound expressions are walked recursively everywhere; AND and OR are flat and do not count.
 MAX_DEPTH = 150
 
-COMPARISONS = {
-    "EQ": "equal",
-    "NEQ": "not_equal",
-    "LT": "less",
-    "LTE": "less_equal",
-    "GT": "greater",
-    "GTE": "greater_equal",
-    "NullSafeEQ": "is_not_distinct",
-    "NullSafeNEQ": "is_not_distinct",
-}
-OPERATORS = {
-    "Add": ("add", "+"),
-    "Sub": ("subtract", "-"),
-    "Mul": ("multiply", "*"),
-    "Div": ("divide", "/"),
-    "IntDiv": ("integer_divide", "//"),
-    "Mod": ("modulo", "%"),
-    "Like": ("like", "LIKE"),
-    "ILike": ("ilike", "ILIKE"),
-}
-REFUSED = {
-    "Subquery": "A sub-query as a value",
-    "Select": "A sub-query as a value",
-    "Exists": "EXISTS other than as a condition of WHERE joined by AND",
-    "Window": "A window function (OVER)",
-    "Filter": "FILTER after an aggregate",
-    "WithinGroup": "WITHIN GROUP",
-    "Bracket": "An index in `[...]`",
-    "Array": "An array",
-    "Tuple": "A list in brackets as a value",
-    "Placeholder": "A parameter",
-    "Parameter": "A parameter",
-    "SessionParameter": "A parameter",
-    "Any": "ANY",
-    "All": "ALL",
-    "Escape": "ESCAPE",
-    "TryCast": "TRY_CAST",
-    "Dot": "A name of more than two parts",
-    "Star": "`*` inside an expression",
-    "Lambda": "A lambda",
-    "Collate": "COLLATE",
-    "AtTimeZone": "AT TIME ZONE",
-    "Xor": "XOR",
-    "SimilarTo": "SIMILAR TO",
-    "Alias": "An alias inside an expression",
-    "PropertyEQ": "`:=`",
-}
-
 
 class ExpressionBinder:
-    """Binds expressions of one clause. `clause` is for messages; `aggregates` is None where none may stand."""
+    """Binds expressions of one clause, named in messages; `aggregates` is None where none may stand."""
 
     def __init__(
         self, context: BindContext, scope: Scope, clause: str, aggregates: AggregateCollector | None = None
@@ -90,8 +42,11 @@ class ExpressionBinder:
 
     def bind(self, node: Tree) -> Expression:
         """The expression, of whatever type."""
+        self.context.count_nodes(1, node)
         if self._depth >= MAX_DEPTH:
-            raise self.error(UnsupportedError, f"An expression more than {MAX_DEPTH} deep is not supported", node)
+            raise self.error(
+                UnsupportedError, f"An expression more than {MAX_DEPTH} deep is not supported", node
+            )
         self._depth += 1
         try:
             return self._bind(node)
@@ -114,9 +69,10 @@ class ExpressionBinder:
         kind = type(node).__name__
         if kind in NODES:
             method, parts = NODES[kind]
-            self.context.read_only(node, parts)
+            negated = kind in NEGATABLE and node.args.get("negate")
+            self.context.read_only(node, (*parts, "negate") if negated else parts)
             bound: Expression = getattr(self, method)(node)
-            return bound
+            return Call(SqlType.BOOLEAN, "not", (bound,)) if negated else bound
         if kind in FUNCTION_NODES:
             function, order, ignored = FUNCTION_NODES[kind]
             self.context.read_only(node, (*order, *ignored))
@@ -131,9 +87,7 @@ class ExpressionBinder:
         from sqlglot import exp
 
         if isinstance(node, exp.Func):
-            start, end = node.meta.get("start"), node.meta.get("end")
-            text = self.context.statement.source.text
-            name = str(text[start : end + 1] if start is not None else node.sql_name())
+            name = self.context.function_name(node)
             if isinstance(node, exp.AggFunc):
                 known = "Known: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`"
                 return self.error(UnsupportedError, f"The aggregate `{name}` is not supported", node, known)
@@ -193,7 +147,9 @@ class ExpressionBinder:
             if bound.type is not SqlType.BOOLEAN:
                 message = f"Expected BOOLEAN on both sides of {function.upper()}, found {bound.type}"
                 raise self.error(BindError, message, part)
-            parts.extend(bound.arguments if isinstance(bound, Call) and bound.function == function else (bound,))
+            parts.extend(
+                bound.arguments if isinstance(bound, Call) and bound.function == function else (bound,)
+            )
         return Call(SqlType.BOOLEAN, function, tuple(parts))
 
     def _not(self, node: Tree) -> Expression:
@@ -204,24 +160,31 @@ class ExpressionBinder:
         bound = self._compare(COMPARISONS[kind], node.this, node.expression, node)
         return Call(SqlType.BOOLEAN, "not", (bound,)) if kind == "NullSafeNEQ" else bound
 
-    def _compare(self, function: str, left: Tree, right: Tree, node: Tree) -> Call:
-        sides = self._unify([left, right], node, "types that compare")
+    def _compare(
+        self, function: str, left: Tree, right: Tree, node: Tree, subject: Expression | None = None
+    ) -> Call:
+        """`subject` is the left side, if it is bound already."""
+        sides = self._unify([left, right], node, "types that compare", subject)
         return Call(SqlType.BOOLEAN, function, tuple(sides))
 
+    def _shared(self, node: Tree) -> Expression:
+        """An operand that stands more than once in what it becomes: bound once, counted every time."""
+        bound = self.bind(node)
+        self.context.count_nodes(sum(1 for _ in walk(bound)), node)
+        return bound
+
     def _between(self, node: Tree) -> Expression:
-        low = self._compare("greater_equal", node.this, node.args["low"], node)
-        high = self._compare("less_equal", node.this, node.args["high"], node)
+        subject = self._shared(node.this)
+        low = self._compare("greater_equal", node.this, node.args["low"], node, subject)
+        high = self._compare("less_equal", node.this, node.args["high"], node, subject)
         return Call(SqlType.BOOLEAN, "and", (low, high))
 
     def _in(self, node: Tree) -> Expression:
         listed = node.args.get("expressions") or []
         if not listed:
             raise self.error(BindError, "Expected at least one value in IN (...), found none", node)
-        subject, *values = self._unify([node.this, *listed], node, "values that compare in IN")
-        if all(isinstance(value, Literal) for value in values):
-            return Call(SqlType.BOOLEAN, "in", (subject, *values))
-        tests = tuple(Call(SqlType.BOOLEAN, "equal", (subject, value)) for value in values)
-        return tests[0] if len(tests) == 1 else Call(SqlType.BOOLEAN, "or", tests)
+        values = self._unify([node.this, *listed], node, "values of one type in IN")
+        return Call(SqlType.BOOLEAN, "in", tuple(values))
 
     def _is(self, node: Tree) -> Expression:
         what = type(node.expression).__name__
@@ -231,13 +194,17 @@ class ExpressionBinder:
             return self._compare("is_not_distinct", node.this, node.expression, node)
         raise self.error(UnsupportedError, "IS other than with NULL, TRUE or FALSE is not supported", node)
 
-    def _unify(self, nodes: list[Tree], place: Tree, expected: str) -> list[Expression]:
-        """The nodes bound and cast to one type."""
-        bound = [self.bind(node) for node in nodes]
+    def _unify(
+        self, nodes: list[Tree], place: Tree, expected: str, first: Expression | None = None
+    ) -> list[Expression]:
+        """The nodes bound and cast to one type; `first` is the first of them, if it is bound already."""
+        bound = [self.bind(node) if first is None or place_ else first for place_, node in enumerate(nodes)]
         to = common_type(bound)
         if to is None:
-            types = " and ".join(dict.fromkeys(str(part.type) for part in bound if part.type is not SqlType.NULL))
-            raise self.error(BindError, f"Expected {expected}, found {types}", place)
+            found = {part.type: f"{part.type} `{_brief(part)}`" for part in reversed(bound)}
+            found.pop(SqlType.NULL, None)
+            parts = " and ".join([*found.values()][::-1][:3])
+            raise self.error(BindError, f"Expected {expected}, found {parts}", place, "Write a CAST")
         if to is SqlType.NULL:
             to = SqlType.BIGINT
         return [self._cast(part, to, node) for part, node in zip(bound, nodes, strict=True)]
@@ -258,7 +225,9 @@ class ExpressionBinder:
         function, sign = OPERATORS[type(node).__name__]
         return self._apply(node, function, [self.bind(node.this), self.bind(node.expression)], sign)
 
-    def _apply(self, node: Tree, function: str, arguments: list[Expression], sign: str | None = None) -> Expression:
+    def _apply(
+        self, node: Tree, function: str, arguments: list[Expression], sign: str | None = None
+    ) -> Expression:
         try:
             bound = call(function, arguments)
         except BadMoment as bad:
@@ -275,21 +244,21 @@ class ExpressionBinder:
         if type(inner).__name__ == "Literal" and not inner.args["is_string"]:
             return bind_number(self.context, inner, "-" + str(inner.this))
         bound = self.bind(inner)
-        if isinstance(bound, Literal) and bound.type in (SqlType.INTERVAL, SqlType.DOUBLE) and bound.value is not None:
+        if (
+            isinstance(bound, Literal)
+            and bound.type in (SqlType.INTERVAL, SqlType.DOUBLE)
+            and bound.value is not None
+        ):
             return Literal(bound.type, -bound.value)  # type: ignore[operator]
         return self._apply(node, "negate", [bound], "-")
-
-    def _round(self, node: Tree) -> Expression:
-        arguments = [self.bind(part) for part in _parts(node, ("this", "decimals"))]
-        if len(arguments) == 2 and not isinstance(arguments[1], Literal):
-            raise self.error(BindError, "Expected a constant number of digits in `ROUND`, found an expression", node)
-        return self._apply(node, "round", arguments)
 
     def _log(self, node: Tree) -> Expression:
         base, of = node.this, node.args.get("expression")
         if of is None:
             message = "LOG of one argument is not supported"
-            raise self.error(UnsupportedError, message, node, "Write LN, LOG10 or LOG2: systems disagree on LOG")
+            raise self.error(
+                UnsupportedError, message, node, "Write LN, LOG10 or LOG2: systems disagree on LOG"
+            )
         if type(base).__name__ != "Literal" or str(base.this) not in ("2", "10"):
             raise self.error(UnsupportedError, "LOG to a base other than 2 or 10 is not supported", node)
         return self._apply(node, f"log{base.this}", [self.bind(of)])
@@ -297,7 +266,7 @@ class ExpressionBinder:
     def _trim(self, node: Tree) -> Expression:
         side = str(node.args.get("position") or "").upper()
         function = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side]
-        return self._apply(node, function, [self.bind(node.this)])
+        return self._apply(node, function, [self.bind(part) for part in _parts(node, ("this", "expression"))])
 
     def _concat(self, node: Tree) -> Expression:
         parts = [self._to_text(self.bind(part), part) for part in node.expressions]
@@ -310,8 +279,7 @@ class ExpressionBinder:
         return self._apply(node, "concat_operator", sides, "||")
 
     def _to_text(self, bound: Expression, node: Tree) -> Expression:
-        if bound.type not in (SqlType.VARCHAR, SqlType.NULL) and (bound.type, SqlType.VARCHAR) not in CASTS:
-            raise self.error(BindError, f"Expected VARCHAR to concatenate, found {bound.type}", node)
+        assert is_castable(bound.type, SqlType.VARCHAR), "everything has a text"
         return cast(bound, SqlType.VARCHAR)
 
     def _spread(self, node: Tree) -> Expression:
@@ -323,22 +291,30 @@ class ExpressionBinder:
 
     def _case(self, node: Tree) -> Expression:
         subject = node.args.get("this")
+        bound_subject = None if subject is None else self.bind(subject)
         branches = node.args.get("ifs") or []
         conditions: list[Expression] = []
         for branch in branches:
             self.context.read_only(branch, ("this", "true"))
-            if subject is not None:
-                conditions.append(self._compare("equal", subject, branch.this, branch))
+            if bound_subject is not None:
+                self.context.count_nodes(sum(1 for _ in walk(bound_subject)), branch)
+                conditions.append(self._compare("equal", subject, branch.this, branch, bound_subject))
             else:
                 conditions.append(self._condition_in(branch.this, "CASE WHEN"))
-        return self._choose(node, conditions, [branch.args["true"] for branch in branches], node.args.get("default"))
+        return self._choose(
+            node, conditions, [branch.args["true"] for branch in branches], node.args.get("default")
+        )
 
     def _if(self, node: Tree) -> Expression:
         condition = self._condition_in(node.this, "IF")
         return self._choose(node, [condition], [node.args["true"]], node.args.get("false"))
 
-    def _choose(self, node: Tree, conditions: list[Expression], values: list[Tree], other: Tree | None) -> Expression:
-        results = self._unify([*values, *([] if other is None else [other])], node, "one type for all of CASE")
+    def _choose(
+        self, node: Tree, conditions: list[Expression], values: list[Tree], other: Tree | None
+    ) -> Expression:
+        results = self._unify(
+            [*values, *([] if other is None else [other])], node, "one type for all of CASE"
+        )
         default = Literal(results[0].type, None) if other is None else results[-1]
         arguments = [part for pair in zip(conditions, results, strict=False) for part in pair]
         return Call(default.type, "case", (*arguments, default))
@@ -352,23 +328,24 @@ class ExpressionBinder:
     def _extract(self, node: Tree) -> Expression:
         part = str(node.this.name).upper()
         if part not in TIME_PARTS:
-            known = ", ".join(sorted(TIME_PARTS))
-            message = f"Expected a part of a TIMESTAMP in EXTRACT, found `{part}`"
-            raise self.error(BindError, message, node, did_you_mean(part, TIME_PARTS) or f"Known: {known}")
+            known = f"Known: {', '.join(TIME_PARTS)}"
+            raise self.error(
+                BindError, f"Expected a part of a TIMESTAMP in `EXTRACT`, found `{part}`", node, known
+            )
         return self._apply(node, TIME_PARTS[part], [self.bind(node.expression)])
 
     def _date_trunc(self, node: Tree) -> Expression:
         unit = node.args["unit"]
         name = str(unit.name).lower()
         if type(unit).__name__ not in ("Literal", "Var") or name not in TRUNCATIONS:
-            known = f"Known: {', '.join(TRUNCATIONS)}"
-            raise self.error(BindError, f"Expected a unit in DATE_TRUNC, found `{name}`", node, known)
+            known = "Known: second, minute, hour, day, week, month, quarter, year"
+            raise self.error(BindError, f"Expected a unit in `DATE_TRUNC`, found `{name}`", node, known)
         return self._apply(node, "date_trunc", [Literal(SqlType.VARCHAR, name), self.bind(node.this)])
 
     def _explicit_cast(self, node: Tree) -> Expression:
         to = read_cast_type(self.context, node.args["to"], node)
         bound = self.bind(node.this)
-        if bound.type not in (to, SqlType.NULL) and (bound.type, to) not in CASTS:
+        if not is_castable(bound.type, to):
             raise self.error(UnsupportedError, f"A cast from {bound.type} to {to} is not supported", node)
         return self._cast(bound, to, node.this)
 
@@ -389,7 +366,12 @@ class ExpressionBinder:
         return self.aggregates.add(self.context, inner, node)
 
 
-def flatten(node: Tree, kind: type) -> Iterator[Tree]:
+def _brief(expression: Expression) -> str:
+    text = str(expression)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def flatten(node: Tree, kind: Any) -> Iterator[Tree]:
     """The operands of a chain of the same connective, left to right, without recursion."""
     stack = [node]
     while stack:
@@ -409,39 +391,3 @@ def _parts(node: Tree, names: tuple[str, ...]) -> list[Tree]:
         value = node.args.get(name)
         found.extend(value if isinstance(value, list) else [] if value is None else [value])
     return found
-
-
-_BINARY = ("this", "expression")
-NODES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "Column": ("_column", ("this", "table")),
-    "Literal": ("_literal", ("this", "is_string")),
-    "Boolean": ("_boolean", ("this",)),
-    "Null": ("_null", ()),
-    "Interval": ("_interval", ("this", "unit")),
-    "Paren": ("_paren", ("this",)),
-    "And": ("_connective", _BINARY),
-    "Or": ("_connective", _BINARY),
-    "Not": ("_not", ("this",)),
-    "Between": ("_between", ("this", "low", "high")),
-    "In": ("_in", ("this", "expressions")),
-    "Is": ("_is", _BINARY),
-    "Neg": ("_negate", ("this",)),
-    "DPipe": ("_concat_operator", (*_BINARY, "safe")),
-    "Concat": ("_concat", ("expressions", "safe", "coalesce")),
-    "Round": ("_round", ("this", "decimals")),
-    "Log": ("_log", _BINARY),
-    "Trim": ("_trim", ("this", "position")),
-    "Coalesce": ("_spread", ("this", "expressions", "is_nvl", "is_null")),
-    "Greatest": ("_spread", ("this", "expressions", "ignore_nulls")),
-    "Least": ("_spread", ("this", "expressions", "ignore_nulls")),
-    "Nullif": ("_spread", _BINARY),
-    "Case": ("_case", ("this", "ifs", "default")),
-    "If": ("_if", ("this", "true", "false")),
-    "Extract": ("_extract", _BINARY),
-    "DateTrunc": ("_date_trunc", ("this", "unit")),
-    "TimestampTrunc": ("_date_trunc", ("this", "unit")),
-    "Cast": ("_explicit_cast", ("this", "to")),
-    "Anonymous": ("_named", ("this", "expressions")),
-    **{kind: ("_comparison", _BINARY) for kind in COMPARISONS},
-    **{kind: ("_operator", (*_BINARY, "typed", "safe")) for kind in OPERATORS},
-}

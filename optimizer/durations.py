@@ -1,14 +1,12 @@
-"""Durations and moments as users write them, to whole microseconds.
+"""Durations as users write them, to whole microseconds.
 
     5 MINUTES   60 min   0.5 SECONDS   INTERVAL '5' SECOND   INTERVAL 5 SECONDS   INTERVAL '1 hour 30 minutes'
-    2016-10-01   2016-10-01 12:00   2016-10-01T12:00:00.5Z   2016-10-01 12:00:00+02:00
 
-A duration that is not a whole number of microseconds is refused, not rounded. A moment without a zone is UTC.
+A duration that is not a whole number of microseconds is refused, not rounded.
 """
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import re
 
@@ -36,10 +34,6 @@ A_UNIT = "MICROSECONDS, MILLISECONDS, SECONDS, MINUTES, HOURS or DAYS"
 A_DURATION = "a duration such as 5 MINUTES"
 
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([A-Za-z]+)")
-_MOMENT = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})"
-    r"(?:[ Tt](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})0*)?)?\s?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?"
-)
 
 
 def count_microseconds(number: str, unit: str) -> int | None:
@@ -84,31 +78,14 @@ def read_interval_text(text: str) -> int | None:
     return total if end and not text[end:].strip() else None
 
 
-def read_moment(text: str) -> int | None:
-    """An ISO date or time in microseconds since the epoch, UTC; None if it is none."""
-    found = _MOMENT.fullmatch(text.strip())
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups()[:6])
-    fraction, sign, zone_hours, zone_minutes = found[7], found[9], int(found[10] or 0), int(found[11] or 0)
-    if zone_hours > 23 or zone_minutes > 59:
-        return None
-    try:
-        moment = datetime.datetime(year, month, day, hour, minute, second)
-    except ValueError:
-        return None
-    since = moment - datetime.datetime(1970, 1, 1)
-    us = (since.days * 86_400 + since.seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
-    ahead = (zone_hours * 60 + zone_minutes) * UNITS_US["MINUTE"]
-    return us + ahead if sign == "-" else us - ahead
-
-
 def read_duration(reader: TokenReader) -> int:
     """A duration of more than nothing, in microseconds."""
     position, first = reader.position, reader.index
     size = _read_signed_duration(reader, position)
     if size <= 0:
-        raise fail(ParseError, f"Expected a duration of more than 0, found {reader.show_since(first)}", position)
+        raise fail(
+            ParseError, f"Expected a duration of more than 0, found {reader.show_since(first)}", position
+        )
     return size
 
 
@@ -117,7 +94,9 @@ def read_slack(reader: TokenReader) -> int:
     position, first = reader.position, reader.index
     size = _read_signed_duration(reader, position)
     if size < 0:
-        raise fail(ParseError, f"Expected a duration of 0 or more, found {reader.show_since(first)}", position)
+        raise fail(
+            ParseError, f"Expected a duration of 0 or more, found {reader.show_since(first)}", position
+        )
     return size
 
 

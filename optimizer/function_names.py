@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .functions import SIGNATURES
+from .source import words
 
 # Node -> the engine's function, the node's parts in the order of its arguments, and parts that say nothing.
 FUNCTION_NODES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "Abs": ("abs", ("this",), ()),
     "Sign": ("sign", ("this",), ()),
+    "Round": ("round", ("this", "decimals"), ()),
     "Floor": ("floor", ("this",), ()),
     "Ceil": ("ceil", ("this",), ()),
     "Sqrt": ("sqrt", ("this",), ()),
@@ -50,11 +52,9 @@ TIME_PARTS: dict[str, str] = {
     "EPOCH": "epoch",
 }
 
-TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "year")
-
 # For `Did you mean`.
-FUNCTION_NAMES: tuple[str, ...] = tuple(
-    "ABS SIGN ROUND FLOOR CEIL SQRT LN LOG10 LOG2 EXP POWER LOWER UPPER LENGTH SUBSTRING TRIM LTRIM RTRIM REPLACE "
-    "CONCAT STARTS_WITH ENDS_WITH CONTAINS GREATEST LEAST COALESCE NULLIF YEAR MONTH DAY HOUR MINUTE SECOND "
-    "DAY_OF_WEEK EPOCH DATE_TRUNC EXTRACT IF CAST COUNT SUM AVG MIN MAX".split()
+FUNCTION_NAMES = words(
+    "ABS SIGN ROUND FLOOR CEIL SQRT LN LOG10 LOG2 EXP POWER LOWER UPPER LENGTH SUBSTRING TRIM LTRIM RTRIM "
+    "REPLACE CONCAT STARTS_WITH ENDS_WITH CONTAINS GREATEST LEAST COALESCE NULLIF YEAR MONTH DAY HOUR MINUTE "
+    "SECOND DAY_OF_WEEK EPOCH DATE_TRUNC EXTRACT IF CAST COUNT SUM AVG MIN MAX"
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from penstock.engine.expression import Call, Expression, Literal
 from penstock.engine.types import SqlType
 
-from .durations import read_moment
+from .moments import read_moment
 
 B, D, V = SqlType.BIGINT, SqlType.DOUBLE, SqlType.VARCHAR
 T, I, BOOL, NULL = SqlType.TIMESTAMP, SqlType.INTERVAL, SqlType.BOOLEAN, SqlType.NULL
@@ -22,6 +22,7 @@ _NUMBER: tuple[Signature, ...] = (((B,), B), ((D,), D))
 _SIZE: tuple[Signature, ...] = (*_NUMBER, ((I,), I))
 _REAL: tuple[Signature, ...] = (((D,), D),)
 _TEXT: tuple[Signature, ...] = (((V,), V),)
+_TRIM: tuple[Signature, ...] = (((V,), V), ((V, V), V))
 _TEXT_TEST: tuple[Signature, ...] = (((V, V), BOOL),)
 _TIME_PART: tuple[Signature, ...] = (((T,), B),)
 
@@ -30,12 +31,12 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "subtract": (((B, B), B), ((D, D), D), ((T, I), T), ((T, T), I), ((I, I), I)),
     "multiply": (((B, B), B), ((D, D), D), ((I, B), I)),
     "divide": (((D, D), D),),
-    "integer_divide": (((B, B), B),),
+    "integer_divide": (((B, B), B), ((D, D), D)),
     "modulo": (((B, B), B), ((D, D), D)),
     "negate": _SIZE,
     "abs": _SIZE,
-    "sign": _NUMBER,
-    "round": (((D,), D), ((D, B), D)),
+    "sign": (((B,), B), ((D,), B)),
+    "round": (((B,), B), ((D,), D), ((B, B), B), ((D, B), D)),
     "floor": _NUMBER,
     "ceil": _NUMBER,
     "sqrt": _REAL,
@@ -48,9 +49,9 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "upper": _TEXT,
     "length": (((V,), B),),
     "substring": (((V, B), V), ((V, B, B), V)),
-    "trim": _TEXT,
-    "ltrim": _TEXT,
-    "rtrim": _TEXT,
+    "trim": _TRIM,
+    "ltrim": _TRIM,
+    "rtrim": _TRIM,
     "replace": (((V, V, V), V),),
     "concat_operator": (((V, V), V),),
     "starts_with": _TEXT_TEST,
@@ -65,16 +66,12 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "minute": _TIME_PART,
     "second": _TIME_PART,
     "day_of_week": _TIME_PART,
-    "epoch": (((T,), D),),
+    "epoch": (((T,), D), ((I,), D)),
     "date_trunc": (((V, T), T),),
     "not": (((BOOL,), BOOL),),
 }
 # Written either way round; the engine sees the first argument's type first.
 _SWAPPED = {"add": (I, T), "multiply": (B, I)}
-
-CASTS: frozenset[tuple[SqlType, SqlType]] = frozenset(
-    {(V, B), (V, D), (V, BOOL), (V, T), (B, V), (D, V), (BOOL, V), (T, V), (B, D), (D, B), (BOOL, B)}
-)
 
 
 class BadMoment(ValueError):
@@ -82,7 +79,7 @@ class BadMoment(ValueError):
 
 
 def common_type(expressions: Sequence[Expression]) -> SqlType | None:
-    """The type all of them can be cast to without being asked; None if there is none, NULL if all are NULL."""
+    """The type all of them are cast to without being asked; None: there is none, NULL: all are NULL."""
     types = {expression.type for expression in expressions} - {NULL}
     if not types:
         return NULL

@@ -2,39 +2,35 @@
 
 What it lifts: the windows `[...]` behind from-items, and the tail. What it rewrites, because the stock
 parser reads it differently or not at all: `//`, MINUS, and a bare JOIN (to INNER JOIN, so that it can be told
-from a comma). What it refuses, because the stock parser would let it pass silently: a comma or ON with
-nothing behind it, brackets nested so deep that a recursive parser could overrun its stack.
+from a comma). What it refuses: brackets that do not match or are nested so deep that a recursive parser could
+overrun its stack, and what `check_tokens.py` finds.
 Tokens keep their offsets: positions in the rest stay true.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.errors import ParseError, UnsupportedError
 
+from .check_tokens import check_token
 from .read_tail import begins_tail, read_tail
 from .read_window import WINDOW_WORDS, read_bracket_window
-from .source import Source, Token, fail, word_of
+from .source import Source, Token, fail, word_of, words
 from .statements import Tail, WrittenWindow
 from .token_reader import TokenReader
 
-MAX_DEPTH = 100
+MAX_DEPTH = 32
 # The stock parser nests a JOIN without ON into the one before it.
-MAX_JOINS = 500
+MAX_JOINS = 100
 
 _OPENERS = {"L_PAREN": ")", "L_BRACKET": "]", "L_BRACE": "}"}
 _CLOSERS = {"R_PAREN": ")", "R_BRACKET": "]", "R_BRACE": "}"}
-# Words that end a list or a condition: nothing that needs an operand may stand before one.
-_BOUNDARIES = frozenset(
-    {"FROM", "WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "JOIN", "ON"}
-    | {"R_PAREN", "R_BRACKET", "COMMA"}
-)
-_NEEDS_OPERAND = frozenset({"COMMA", "ON", "WHERE", "GROUP_BY", "HAVING"})
 _LEAVES_FROM = frozenset({"WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT"})
-_JOIN_WORDS = frozenset(
-    "INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI NATURAL ASOF POSITIONAL STRAIGHT_JOIN GLOBAL ARRAY ANY".split()
+_JOIN_WORDS = words(
+    "INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI NATURAL ASOF POSITIONAL STRAIGHT_JOIN GLOBAL ARRAY ANY"
 )
 
 
@@ -86,13 +82,13 @@ def lift(source: Source, tokens: Sequence[Token]) -> Lifted:
             _end_item(source, tokens, level, index, lifted)
             levels.pop()
         else:
-            joins += kind == "JOIN"
+            joins += kind == "JOIN" or (kind == "COMMA" and level.clause == "from")
             if joins > MAX_JOINS:
                 message = f"Expected at most {MAX_JOINS} joins in one query, found more"
                 raise fail(UnsupportedError, message, source.position(token.start))
             _enter_clause(source, tokens, level, index, lifted)
-        _check_operand(source, tokens, index, levels)
-        index += _keep(source, tokens, index, lifted)
+        check_token(source, tokens, index, levels[-1].clause)
+        index += _keep(tokens, index, lifted)
     else:
         _end_item(source, tokens, levels[-1], index, lifted)
     if len(levels) > 1:
@@ -113,13 +109,15 @@ def _lift_window(source: Source, tokens: Sequence[Token], index: int, lifted: Li
 
 
 def _is_window(tokens: Sequence[Token], index: int, level: _Level, source: Source) -> bool:
-    """Whether `[` opens a window; elsewhere than behind a from-item a window is an error, an index is not ours."""
+    """Whether `[` opens a window, which may stand only behind a from-item; elsewhere it is an index."""
     if level.clause == "from" and index:
         return True
     following = tokens[index + 1] if index + 1 < len(tokens) else None
     if word_of(following) in WINDOW_WORDS:
         message = f"Expected a window behind a stream in FROM, found {source.show(tokens[index])}"
-        raise fail(ParseError, message, source.position(tokens[index].start), "Write `FROM s [RANGE 5 MINUTES] AS a`")
+        raise fail(
+            ParseError, message, source.position(tokens[index].start), "Write `FROM s [RANGE 5 MINUTES] AS a`"
+        )
     return False
 
 
@@ -146,7 +144,11 @@ def _enter_clause(source: Source, tokens: Sequence[Token], level: _Level, index:
 
 def _compares_distinct(tokens: Sequence[Token], index: int) -> bool:
     """IS [NOT] DISTINCT FROM is a comparison, not a clause."""
-    return index >= 2 and word_of(tokens[index - 1]) == "DISTINCT" and word_of(tokens[index - 2]) in ("IS", "NOT")
+    return (
+        index >= 2
+        and word_of(tokens[index - 1]) == "DISTINCT"
+        and word_of(tokens[index - 2]) in ("IS", "NOT")
+    )
 
 
 def _end_item(source: Source, tokens: Sequence[Token], level: _Level, index: int, lifted: Lifted) -> None:
@@ -156,54 +158,23 @@ def _end_item(source: Source, tokens: Sequence[Token], level: _Level, index: int
         return
     item = tokens[level.item : index]
     parts = [source.text[item[0].start : item[0].end + 1]]
-    for before, token in zip(item, item[1:], strict=False):
+    for before, token in itertools.pairwise(item):
         parts.append(" " if token.start > before.end + 1 else "")
         parts.append(source.text[token.start : token.end + 1])
     lifted.item_texts[item[0].start] = "".join(parts)
     level.item = None
 
 
-def _check_operand(source: Source, tokens: Sequence[Token], index: int, levels: list[_Level]) -> None:
-    kind = tokens[index].token_type.name
-    if kind not in _NEEDS_OPERAND:
-        return
-    reader = TokenReader(source, tokens)
-    reader.index = index + 1
-    if reader.at_end or reader.type() in _BOUNDARIES or begins_tail_after(tokens, index + 1):
-        what = "a condition" if kind in ("ON", "WHERE", "HAVING") else "an expression"
-        if kind == "COMMA" and levels[-1].clause == "from":
-            what = "a stream, a table or a sub-query"
-        raise reader.unexpected(f"{what} after {source.show(tokens[index])}")
-
-
-def begins_tail_after(tokens: Sequence[Token], index: int) -> bool:
-    """Whether EMIT, HOP BY, WINDOW or LATE follow where an operand is missing: `ON EMIT CHANGES`."""
-    word = word_of(tokens[index])
-    following = tokens[index + 1] if index + 1 < len(tokens) else None
-    if word == "WINDOW":
-        return following is not None and following.token_type.name == "NUMBER"
-    return word in ("EMIT", "HOP", "LATE") and word_of(following) in (
-        "INSERTS CHANGES DELTA COMPLETE BY DROP ERROR".split()
-    )
-
-
-def _keep(source: Source, tokens: Sequence[Token], index: int, lifted: Lifted) -> int:
-    """Hands the token at `index` on to the stock parser, in its words; the number of tokens that were read."""
+def _keep(tokens: Sequence[Token], index: int, lifted: Lifted) -> int:
+    """Hands the token at `index` on to the stock parser, in its words; the number of tokens read."""
     token = tokens[index]
     kind = token.token_type.name
     following = tokens[index + 1] if index + 1 < len(tokens) else None
     next_kind = "" if following is None else following.token_type.name
-    if kind == "SLASH" and next_kind == "SLASH" and following.start == token.end + 1:
+    touches = following is not None and following.start == token.end + 1
+    if kind == "SLASH" and next_kind == "SLASH" and touches:
         lifted.tokens.append(_retype(token, "DIV"))
         return 2
-    if kind == "COLON_EQ":
-        raise fail(ParseError, "Expected an operator, found `:=`", source.position(token.start))
-    if kind in ("ARRAY", "MAP", "STRUCT", "NESTED") and next_kind == "LT":
-        message = f"Expected BIGINT, DOUBLE, BOOLEAN, VARCHAR or TIMESTAMP, found `{word_of(token)}<`"
-        raise fail(UnsupportedError, message, source.position(token.start))
-    if kind == "NUMBER" and following is not None and following.start == token.end + 1 and next_kind == "VAR":
-        written = source.text[token.start : following.end + 1]
-        raise fail(ParseError, f"Expected a number, found `{written[:40]}`", source.position(token.start))
     if word_of(token) == "MINUS" and next_kind in ("SELECT", "L_PAREN", "ALL", "DISTINCT") and index:
         token = _retype(token, "EXCEPT")
     elif kind == "JOIN" and (index == 0 or word_of(tokens[index - 1]) not in _JOIN_WORDS):
@@ -221,7 +192,9 @@ def _retype(token: Token, kind: str, text: str | None = None) -> Token:
 def _unbalanced(source: Source, level: _Level, found: Token | None) -> ParseError:
     if level.opened is None:
         assert found is not None, "nothing is open, so something closed"
-        return fail(ParseError, f"Expected no {source.show(found)}, found one too many", source.position(found.start))
+        return fail(
+            ParseError, f"Expected no {source.show(found)}, found one too many", source.position(found.start)
+        )
     what = "the end of the query" if found is None else source.show(found)
     where = source.position(level.opened.start)
     message = f"Expected `{level.closer}` to close {source.show(level.opened)}, found {what}"

@@ -34,13 +34,14 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class StreamScan:
-    """All columns of a stream's window."""
+    """All columns of a stream's window; `windowed` is false if none was written and the query needs none."""
 
     stream: str
     alias: str
     window: Window
     fields: tuple[Field, ...]
     position: Position
+    windowed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ STATEMENT_STARTS = ("SELECT", "WITH", "CREATE", "DROP", "ALTER")
 def parse_script(text: str) -> list[Statement]:
     """Any number of statements, separated by semicolons.
 
-    >>> [type(statement).__name__ for statement in parse_script("DROP QUERY a; SELECT x FROM s WINDOW 1 MINUTE;")]
+    >>> [type(each).__name__ for each in parse_script("DROP QUERY a; SELECT x FROM s WINDOW 1 MINUTE;")]
     ['DropQuery', 'SelectStatement']
     """
     source = Source(text)
@@ -98,7 +98,9 @@ def _parse_statement(source: Source, tokens: Sequence[Token]) -> Statement:
     return _parse_alter(reader, name, name_position, position, sql)
 
 
-def _parse_alter(reader: TokenReader, name: str, name_position: Position, position: Position, sql: str) -> AlterQuery:
+def _parse_alter(
+    reader: TokenReader, name: str, name_position: Position, position: Position, sql: str
+) -> AlterQuery:
     reader.expect("SET")
     reader.expect("WINDOW")
     window = read_tail_window(reader)

@@ -1,7 +1,7 @@
 """CREATE STREAM and CREATE TABLE: columns with their types, and a stream's WATERMARK.
 
-    CREATE STREAM name (column type, ..., WATERMARK FOR column [AS column - duration])
-    CREATE TABLE name (column type, ...)
+CREATE STREAM name (column type, ..., WATERMARK FOR column [AS column - duration])
+CREATE TABLE name (column type, ...)
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from penstock.engine.errors import ParseError, UnsupportedError
 
 from .durations import read_slack
 from .logical import Position
-from .source import fail
+from .source import fail, words
 from .statements import CreateStream, CreateTable, WrittenColumn
 from .token_reader import TokenReader
 
-CONSTRAINTS = frozenset("NOT NULL PRIMARY UNIQUE DEFAULT CHECK REFERENCES COLLATE GENERATED COMMENT AS".split())
+CONSTRAINTS = words("NOT NULL PRIMARY UNIQUE DEFAULT CHECK REFERENCES COLLATE GENERATED COMMENT AS")
 
 
 def parse_create_stream(
@@ -53,7 +53,9 @@ def parse_create_table(
     while True:
         if reader.word() == "WATERMARK" and reader.word(1) == "FOR":
             message = "Expected a column of a table, found WATERMARK"
-            raise fail(ParseError, message, reader.position, "A table is static; CREATE STREAM has a WATERMARK")
+            raise fail(
+                ParseError, message, reader.position, "A table is static; CREATE STREAM has a WATERMARK"
+            )
         columns.append(_read_column(reader))
         if not _read_separator(reader):
             break
@@ -82,7 +84,8 @@ def _read_separator(reader: TokenReader) -> bool:
         reader.advance()
         return False
     if reader.word() in CONSTRAINTS:
-        message = f"Expected `,` or `)` after the column's type, found {reader.source.show(reader.tokens[reader.index])}"
+        found = reader.source.show(reader.tokens[reader.index])
+        message = f"Expected `,` or `)` after the column's type, found {found}"
         raise fail(UnsupportedError, message, reader.position, "Columns have a name and a type, nothing else")
     raise reader.unexpected("`,` or `)`")
 

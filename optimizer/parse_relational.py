@@ -5,18 +5,20 @@ The stock parser's messages carry terminal codes and names of its classes, so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.engine.errors import ParseError, QueryError, UnsupportedError
 
-from .source import Source, Token, fail, word_of
+from .source import Source, Token, fail, word_of, words
 from .token_reader import spelling_hint
 
-KEYWORDS = (
-    "SELECT DISTINCT FROM WHERE JOIN INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI HAVING UNION EXCEPT INTERSECT "
-    "BETWEEN EXISTS WINDOW EMIT LATE CASE WHEN THEN ELSE".split()
-) + ["GROUP BY", "ORDER BY", "HOP BY"]
+KEYWORDS = words(
+    "SELECT DISTINCT FROM WHERE JOIN INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI HAVING UNION EXCEPT "
+    "INTERSECT BETWEEN EXISTS WINDOW EMIT LATE CASE WHEN THEN ELSE"
+) | {"GROUP BY", "ORDER BY", "HOP BY"}
 _HALVES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "HOP": "HOP BY"}
 
 
@@ -27,7 +29,8 @@ def parse_relational(source: Source, tokens: Sequence[Token], after: Token | Non
 
     assert tokens, "a query has at least its first word"
     try:
-        trees = Parser().parse(list(tokens), source.text)
+        with _silence():
+            trees = Parser().parse(list(tokens), source.text)
     except StockParseError as error:
         raise _translate(source, tokens, after, error.errors[0] if error.errors else {}) from None
     except RecursionError:
@@ -44,7 +47,24 @@ def parse_relational(source: Source, tokens: Sequence[Token], after: Token | Non
     return tree
 
 
-def _translate(source: Source, tokens: Sequence[Token], after: Token | None, error: dict[str, Any]) -> QueryError:
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without what the stock parser logs when it gives up on a statement: the error says it all."""
+
+    def drop(record: logging.LogRecord) -> bool:
+        return False
+
+    logger = logging.getLogger("sqlglot")
+    logger.addFilter(drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(drop)
+
+
+def _translate(
+    source: Source, tokens: Sequence[Token], after: Token | None, error: dict[str, Any]
+) -> QueryError:
     description = str(error.get("description", ""))
     place = (error.get("line"), error.get("col"))
     index = next((i for i, token in enumerate(tokens) if (token.line, token.col) == place), 0)
@@ -59,6 +79,8 @@ def _translate(source: Source, tokens: Sequence[Token], after: Token | None, err
     elif description.startswith("Expected END"):
         expected = "`END` after CASE"
         index = min(index + 1, len(tokens) - 1)
+    elif description.startswith("The number of provided arguments"):
+        expected, missing = "fewer arguments of a function", False
     else:
         missing = False
     # At the end of its input the stock parser points at the last token instead.
@@ -79,6 +101,8 @@ def _hint(tokens: Sequence[Token], index: int) -> str | None:
             continue
         if word in _HALVES:
             return f"Did you mean `{_HALVES[word]}`?"
-        if hint := spelling_hint(word, [keyword for keyword in KEYWORDS if abs(len(keyword) - len(word)) <= 2]):
+        if hint := spelling_hint(
+            word, [keyword for keyword in sorted(KEYWORDS) if abs(len(keyword) - len(word)) <= 2]
+        ):
             return hint
     return None

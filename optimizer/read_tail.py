@@ -13,10 +13,11 @@ from typing import Any
 from penstock.engine.errors import ParseError
 from penstock.engine.window import MAX_TS
 
-from .durations import read_duration, read_moment
+from .durations import read_duration
 from .logical import Hop
+from .moments import read_moment
 from .read_window import WINDOW_WORDS, read_tail_window
-from .source import Token, fail, word_of
+from .source import Token, fail, word_of, words
 from .statements import Tail, WrittenWindow
 from .token_reader import TokenReader, spelling_hint
 
@@ -28,9 +29,9 @@ LATES = ("DROP", "ERROR")
 _OPERAND_ENDS = frozenset(
     {"VAR", "IDENTIFIER", "NUMBER", "STRING", "R_PAREN", "R_BRACKET", "END", "TRUE", "FALSE", "NULL"}
 )
-_OPENING_WORDS = frozenset(
-    "SELECT DISTINCT ALL FROM WHERE GROUP HAVING ON AND OR NOT IN IS LIKE ILIKE BETWEEN CASE WHEN THEN ELSE AS "
-    "JOIN UNION EXCEPT INTERSECT MINUS INTERVAL EXISTS BY USING WITH".split()
+_OPENING_WORDS = words(
+    "SELECT DISTINCT ALL FROM WHERE GROUP HAVING ON AND OR NOT IN IS LIKE ILIKE BETWEEN CASE WHEN THEN ELSE "
+    "AS JOIN UNION EXCEPT INTERSECT MINUS INTERVAL EXISTS BY USING WITH"
 )
 
 
@@ -69,9 +70,15 @@ def read_tail(reader: TokenReader) -> Tail:
         if clause not in CLAUSES:
             hint = spelling_hint(clause, ("WINDOW", "HOP BY", "EMIT", "LATE"))
             at_the_end = "WINDOW, HOP BY, EMIT and LATE are the last clauses of a query"
-            rest = [f"`{name} BY`" if name == "HOP" else f"`{name}`" for name in CLAUSES if name.lower() not in found]
+            rest = [
+                f"`{name} BY`" if name == "HOP" else f"`{name}`"
+                for name in CLAUSES
+                if name.lower() not in found
+            ]
             expected = ", ".join([*rest, "the end of the query"][:-1]) + " or the end of the query"
-            raise reader.unexpected(f"{expected} after {last}" if rest else f"the end after {last}", hint or at_the_end)
+            raise reader.unexpected(
+                f"{expected} after {last}" if rest else f"the end after {last}", hint or at_the_end
+            )
         if clause.lower() in found:
             raise fail(ParseError, f"Expected {clause} once, found it twice", position)
         reader.advance()
@@ -99,8 +106,8 @@ def _read_moment(reader: TokenReader) -> int:
     if token is not None and token.token_type.name == "STRING":
         moment = read_moment(token.text)
     elif token is not None and token.token_type.name == "NUMBER" and token.text.isdecimal():
-        moment = int(token.text) if len(token.text) < 19 and int(token.text) < MAX_TS else None
-    if moment is None:
+        moment = int(token.text) if len(token.text) < 20 else None
+    if moment is None or abs(moment) >= MAX_TS:
         raise reader.unexpected("a moment such as '2016-10-01 00:00:00' after ORIGIN")
     reader.advance()
     return moment

@@ -1,7 +1,7 @@
 """Windows as users write them: in brackets behind a stream, and after WINDOW at the end.
 
-    [RANGE 5 MINUTES]   [ROWS 100]   [PARTITION BY item, shop ROWS 1]   [NOW]   [RANGE UNBOUNDED]
-    WINDOW 5 MINUTES    WINDOW 100 ROWS
+[RANGE 5 MINUTES]   [ROWS 100]   [PARTITION BY item, shop ROWS 1]   [NOW]   [RANGE UNBOUNDED]
+WINDOW 5 MINUTES    WINDOW 100 ROWS
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ def read_tail_window(reader: TokenReader) -> Window:
         return Window("rows", size)
     if reader.type() == "NUMBER" and (reader.peek(1) is None or reader.type(1) != "VAR"):
         reader.advance()
-        raise reader.unexpected(f"a unit after WINDOW {reader.tokens[reader.index - 1].text}: {A_UNIT} or ROWS")
+        raise reader.unexpected(
+            f"a unit after WINDOW {reader.tokens[reader.index - 1].text}: {A_UNIT} or ROWS"
+        )
     if reader.type() not in ("NUMBER", "DASH") and reader.word() != "INTERVAL":
         hint = None
         if reader.word() in (*WINDOW_WORDS, "UNBOUNDED"):
-            hint = "Write RANGE, ROWS n, PARTITION BY, NOW and UNBOUNDED in brackets behind the stream, as in `s [NOW]`"
+            hint = "Write windows other than a duration behind the stream, as in `s [NOW]`"
         raise reader.unexpected(f"{A_DURATION}, or 100 ROWS, after WINDOW", hint)
     return Window("range", read_duration(reader))
 

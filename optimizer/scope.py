@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.engine.errors import did_you_mean
-from penstock.engine.expression import Call, Column, Expression, columns_of, move_columns
+from penstock.engine.expression import Column, Expression, move_columns
 
 from .logical import Field
 
@@ -35,7 +35,9 @@ class Relation:
 
     def column(self, place: int) -> Column:
         field = self.fields[place]
-        return Column(field.type, self.first + place, f"{self.alias}.{field.name}" if self.alias else field.name)
+        return Column(
+            field.type, self.first + place, f"{self.alias}.{field.name}" if self.alias else field.name
+        )
 
     def moved(self, by: int) -> Relation:
         return Relation(self.alias, self.first + by, self.fields, self.places)
@@ -46,70 +48,87 @@ def make_relation(alias: str, fields: tuple[Field, ...]) -> Relation:
     return Relation(alias, 0, fields, {field.name.lower(): place for place, field in enumerate(fields)})
 
 
-class Scope:
-    """The columns an expression may name. `merged` are the columns joined by USING, one for both sides.
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A column joined by USING: one expression for the columns it `hides`."""
 
-    `outer` is the scope around a sub-query; its columns stand before this one's, which begin at `first`.
+    expression: Expression
+    hides: frozenset[int]
+    field: Field
+
+    def moved(self, by: int) -> Merged:
+        moved = move_columns(self.expression, lambda index: index + by)
+        return Merged(moved, frozenset(index + by for index in self.hides), self.field)
+
+
+class Scope:
+    """The columns an expression may name; `merged` are those joined by USING, by folded name.
+
+    `outer` is the scope around a sub-query; its columns stand before this one's.
     """
 
     def __init__(
         self,
         relations: Iterable[Relation],
-        merged: Mapping[str, Expression] | None = None,
+        merged: Mapping[str, Merged] | None = None,
         outer: Scope | None = None,
     ) -> None:
         self.relations = tuple(relations)
         self.merged = dict(merged or {})
         self.outer = outer
+        # Aliases that stand in the text but not in this scope, for a hint.
+        self.unseen: tuple[str, ...] = ()
         self._by_alias = {relation.alias.lower(): relation for relation in self.relations if relation.alias}
         self._by_name: dict[str, list[tuple[Relation, int]]] | None = None
 
     @property
     def aliases(self) -> list[str]:
-        return [relation.alias for relation in self.relations]
+        return [relation.alias for relation in self.relations if relation.alias]
 
     def find_relation(self, alias: str) -> Relation | None:
-        return self._by_alias.get(alias.lower())
+        """The relation of that alias, in this scope or the outer one."""
+        found = self._by_alias.get(alias.lower())
+        return self.outer.find_relation(alias) if found is None and self.outer is not None else found
 
     def find(self, name: str) -> list[Expression]:
         """Everything the unqualified name could mean in this scope, not the outer one."""
-        folded = name.lower()
-        if folded in self.merged:
-            return [self.merged[folded]]
-        return [relation.column(place) for relation, place in self._names().get(folded, [])]
+        merged = self.merged.get(name.lower())
+        columns = [relation.column(place) for relation, place in self._names().get(name.lower(), [])]
+        if merged is None:
+            return list(columns)
+        return [merged.expression, *(column for column in columns if column.index not in merged.hides)]
 
     def resolve(self, name: str, alias: str | None) -> Expression:
         """The column, from this scope or the outer one; raises BadName."""
-        found = self._look_up(name, alias)
-        if found is None and self.outer is not None:
-            found = self.outer._look_up(name, alias)
-        if found is None:
-            raise self._unknown(name, alias)
-        return found
-
-    def _look_up(self, name: str, alias: str | None) -> Expression | None:
         if alias is not None:
             relation = self.find_relation(alias)
             if relation is None:
-                return None
+                hint = did_you_mean(alias, self._all_aliases())
+                if alias.lower() in map(str.lower, self.unseen):
+                    hint = (
+                        "A comma binds looser than JOIN; a sub-query sees only the query directly around it"
+                    )
+                raise BadName(f"Expected a stream or table of this FROM, found `{alias}`", hint)
             place = relation.places.get(name.lower())
             if place is None:
                 hint = did_you_mean(name, [field.name for field in relation.fields])
-                raise BadName(f"Expected a column of `{alias}`, found `{alias}.{name}`", hint)
+                raise BadName(f"Expected a column of `{alias}`, found `{name}`", hint)
             return relation.column(place)
         found = self.find(name)
+        if not found and self.outer is not None:
+            found = self.outer.find(name)
         if len(found) > 1:
-            both = " and ".join(f"`{column}`" for column in found[:2])
-            raise BadName(f"Expected one column named `{name}`, found {both}", f"Write {both.replace('and', 'or')}")
-        return found[0] if found else None
+            first, second = str(found[0]), str(found[1])
+            message = f"Expected one column named `{name}`, found `{first}` and `{second}`"
+            raise BadName(message, f"Write `{first}` or `{second}`")
+        if not found:
+            names = [field.name for relation in self.relations for field in relation.fields]
+            of = ", ".join(f"`{each}`" for each in self._all_aliases()[:8]) or "this FROM"
+            raise BadName(f"Expected a column of {of}, found `{name}`", did_you_mean(name, names))
+        return found[0]
 
-    def _unknown(self, name: str, alias: str | None) -> BadName:
-        aliases = [*self.aliases, *(self.outer.aliases if self.outer is not None else ())]
-        if alias is not None:
-            return BadName(f"Expected a stream or table of this FROM, found `{alias}`", did_you_mean(alias, aliases))
-        names = [field.name for relation in self.relations for field in relation.fields]
-        of = ", ".join(f"`{each}`" for each in aliases[:8] if each) or "this FROM"
-        return BadName(f"Expected a column of {of}, found `{name}`", did_you_mean(name, names))
+    def _all_aliases(self) -> list[str]:
+        return [*self.aliases, *(self.outer.aliases if self.outer is not None else ())]
 
     def _names(self) -> dict[str, list[tuple[Relation, int]]]:
         if self._by_name is None:
@@ -121,7 +140,7 @@ class Scope:
 
     def moved(self, by: int) -> Scope:
         """The same columns, `by` places further right."""
-        merged = {name: move_columns(column, lambda i: i + by) for name, column in self.merged.items()}
+        merged = {name: column.moved(by) for name, column in self.merged.items()}
         return Scope((relation.moved(by) for relation in self.relations), merged)
 
     def inside(self, outer: Scope, width: int) -> Scope:
@@ -131,20 +150,10 @@ class Scope:
 
     def star(self) -> list[tuple[Expression, Field]]:
         """What `*` stands for: the columns joined by USING once, then all others, in order."""
-        hidden: set[int] = set()
-        columns: list[tuple[Expression, Field]] = []
-        for name, column in self.merged.items():
-            hidden.update(columns_of(column))
-            hidden.update(relation.first + place for relation, place in self._names().get(name, []))
-            first, place = self._names()[name][0]
-            columns.append((column, first.fields[place]))
+        hidden = frozenset(index for merged in self.merged.values() for index in merged.hides)
+        columns = [(merged.expression, merged.field) for merged in self.merged.values()]
         for relation in self.relations:
             for place, field in enumerate(relation.fields):
                 if relation.first + place not in hidden:
                     columns.append((relation.column(place), field))
         return columns
-
-
-def coalesce(left: Expression, right: Expression) -> Expression:
-    """The merged column of a FULL JOIN ... USING."""
-    return Call(left.type, "coalesce", (left, right))

@@ -51,13 +51,20 @@ class Source:
         from sqlglot.tokens import Tokenizer
 
         try:
+            self.text.encode()
+        except UnicodeEncodeError as error:
+            message = f"Expected text, found half a character `{self.text[error.start]!a}`"
+            raise fail(ParseError, message, self.position(error.start)) from None
+        try:
             return list(Tokenizer().tokenize(self.text))
         except SqlglotError:
             raise self._unclosed() from None
 
     def _unclosed(self) -> ParseError:
         """What the tokenizer stumbled over: a quote or a comment that has no end."""
-        skip = re.compile(r"--[^\r\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^-/'\"]+|[-/]", re.DOTALL)
+        skip = re.compile(
+            r"--[^\r\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^-/'\"]+|[-/]", re.DOTALL
+        )
         offset = 0
         while offset < len(self.text):
             if self.text.startswith("/*", offset) and "*/" not in self.text[offset + 2 :]:
@@ -70,6 +77,11 @@ class Source:
             quote = self.text[offset]
             return fail(ParseError, f"Expected a closing `{quote}`, found none", self.position(offset))
         return fail(ParseError, "Expected SQL, found text that has no tokens", self.position(0))
+
+
+def words(text: str) -> frozenset[str]:
+    """A set of words, written as one string."""
+    return frozenset(text.split())
 
 
 def word_of(token: Token | None) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from penstock.engine.errors import ParseError
 
 from .logical import Position
-from .source import Source, Token, fail, word_of
+from .source import Source, Token, fail, word_of, words
 
 # Words that cannot be a name unless quoted: they begin a clause, so a missing name would swallow them.
-RESERVED = frozenset(
+RESERVED = words(
     "SELECT FROM WHERE GROUP ORDER HAVING JOIN ON UNION EXCEPT INTERSECT AS WITH CREATE DROP ALTER SET "
-    "AND OR NOT NULL CASE WHEN THEN ELSE END IN IS BETWEEN LIKE DISTINCT EXISTS INTERVAL USING BY".split()
+    "AND OR NOT NULL CASE WHEN THEN ELSE END IN IS BETWEEN LIKE DISTINCT EXISTS INTERVAL USING BY"
 )
 
 
@@ -64,7 +64,9 @@ class TokenReader:
 
     def expect_end(self, after: str) -> None:
         if not self.at_end:
-            raise self.unexpected(f"the end of the statement after {after}", "Statements are separated by `;`")
+            raise self.unexpected(
+                f"the end of the statement after {after}", "Statements are separated by `;`"
+            )
 
     def read_name(self, what: str) -> tuple[str, Position]:
         """A plain or quoted name."""
@@ -100,8 +102,8 @@ def is_name(token: Token) -> bool:
 
 def spelling_hint(word: str, known: Iterable[str]) -> str | None:
     """A hint only if a keyword is close; stricter than for names, which are longer and known to exist."""
-    words = list(known)
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.7) if word and word not in words else []
+    right = list(known)
+    close = difflib.get_close_matches(word, right, n=1, cutoff=0.7) if word and word not in right else []
     return f"Did you mean `{close[0]}`?" if close else None
 
 

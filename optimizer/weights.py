@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,8 @@ SHIPPED = Path(__file__).with_name("default_weights.json")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Seconds: per row accessed in a search (P) and in an update (I) of each index, per match walked in a
-    tree, per pair passed on. Table 1 and equation 7 of the window-join paper."""
+    """Seconds: per row accessed in a search (P) and in an update (I) of each index, as in Table 1 and equation 7
+    of the window-join paper; per match walked in a tree; per pair passed on; per row taken in and stored."""
 
     scan_search: float
     scan_update: float
@@ -32,7 +33,21 @@ class Weights:
     btree_update: float
     tree_walk: float
     pair: float
+    row: float
     machine: str = "unknown"
+
+    def of(self, kind: str) -> tuple[float, float]:
+        """(search, update) of an index."""
+        match kind:
+            case "scan":
+                return self.scan_search, self.scan_update
+            case "hash":
+                return self.hash_search, self.hash_update
+            case "t-tree":
+                return self.ttree_search, self.ttree_update
+            case "b+tree":
+                return self.btree_search, self.btree_update
+        raise AssertionError(f"expected a kind of index, found {kind}")
 
 
 def folder() -> Path:
@@ -64,8 +79,11 @@ def load() -> Weights:
 def read(path: Path) -> Weights:
     """Weights from a file."""
     try:
-        stored = json.loads(path.read_text())
-        return Weights(**stored)
+        weights = Weights(**json.loads(path.read_text()))
+        for name, value in dataclasses.asdict(weights).items():
+            if name != "machine" and not 0 < float(value) < math.inf:
+                raise ValueError(f"{name} is {value}")
+        return weights
     except (OSError, ValueError, TypeError) as error:
         raise DataError(
             f"Expected the weights of the cost model, found something else ({error}); "

@@ -42,7 +42,7 @@ def moment(text: str) -> int:
 
 INTEGERS = [None, 0, 1, -1, 2, -2, 7, -7, 10, 3_037_000_500, 2**53 + 1, 2**63 - 1, -(2**63), -(2**63) + 1]
 DOUBLES = [
-    *(None, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 1e-5, 0.0001, 1e15, 1e16, 1e20, -1e20, 1e300),
+    *(None, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 1e-5, 0.0001, 1e15, 1e16, 1e20, -1e20, 1e300, 1e10),
     *(2.0**63, -(2.0**63), 2.0**63 - 1024, 0.49999999999999994, 5e-324, 1.7e308, NAN, INF, -INF, 123456.75, 2.0**52 + 1),
 ]
 BOOLEANS = [None, True, False]
@@ -56,7 +56,7 @@ TIMES = [
     *(moment("2021-01-03T23:59:59.5"), moment("2020-12-31T12:34:56.789012"), moment("2024-02-29T00:00:00.000100")),
     *(-9_223_372_022_400_000_000, 9_223_372_036_854_775_806, 1_500_000_000_000_000_000, -4_000_000_000_000_000_000),
 ]
-SPANS = [None, 0, 1, -1, DAY, -DAY, 3_600_000_000, -90_000_000_001, 1_500_000, 400 * DAY + 5, 10**17]
+SPANS = [None, 0, 1, -1, DAY, -DAY, 3_600_000_000, -90_000_000_001, 1_500_000, 400 * DAY + 5, 10**15]
 NASTY: dict[SqlType, list[Any]] = {
     BIGINT: INTEGERS,
     DOUBLE: DOUBLES,
@@ -69,6 +69,9 @@ SMALL_INTEGERS = [None, 0, 1, 2, 3, 5, -1, -2, -3, -7, 100, 2**32 - 1, 2**32, -(
 
 # ------------------------------------------------------------------------------------------- the oracle
 
+COUNTER = itertools.count()
+# What DuckDB raises for values; a statement it does not understand is a mistake of the test.
+FAILURES = (duckdb.OutOfRangeException, duckdb.InvalidInputException, duckdb.ConversionException)
 SQL_NAMES = {"day_of_week": "dayofweek", "power": "pow"}
 
 
@@ -103,6 +106,11 @@ def sql(node: Expression) -> str:
             return f"{SQL_NAMES.get(name, name)}({', '.join(parts)})"
 
 
+def selection_sql(expression: Expression) -> str:
+    """The expression so that its result comes without a loss; intervals by their length."""
+    return f"epoch_us({sql(expression)})" if expression.type is INTERVAL else sql(expression)
+
+
 def literal_sql(literal: Literal) -> str:
     value = literal.value
     if value is None:
@@ -127,17 +135,17 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def comparable(value: Any) -> Any:
-    """Something that is equal exactly if the value is the same; intervals by their length."""
+    """Something that is equal exactly if the value is the same."""
+    if value == "-nan":
+        return "nan"  # DuckDB writes the sign of a nan, which depends on how it came about
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value.hex()
     return value
 
 
 def column_values(array: pa.Array) -> list[Any]:
-    if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
-        array = array.cast(pa.timestamp("us") if pa.types.is_timestamp(array.type) else array.type).view(pa.int64())
-    elif pa.types.is_interval(array.type):
-        return [None if v is None else v.days * DAY + v.nanoseconds // 1000 for v in array.to_pylist()]
+    if array.type in (pa.timestamp("us"), pa.duration("us")):
+        array = array.view(pa.int64())
     return [comparable(value) for value in array.to_pylist()]
 
 
@@ -150,27 +158,28 @@ class Table:
         self.length = len(self.arrays[0])
         names = [f"c{i}" for i in range(len(columns))]
         self.columns = [Column(type_, i, name) for i, (type_, name) in enumerate(zip(self.types, names, strict=True))]
+        self.name = f"nasty{next(COUNTER)}"
         ids = pa.array(range(self.length))
         connection().register("arrow", pa.table([*self.arrays, ids], names=[*names, "id"]))
-        connection().execute("CREATE OR REPLACE TABLE nasty AS SELECT * FROM arrow")
+        connection().execute(f"CREATE TABLE {self.name} AS SELECT * FROM arrow")
 
     def theirs(self, expressions: Sequence[Expression]) -> list[list[Any]]:
         """DuckDB's values, one list per expression; RAISED for the rows it fails on."""
-        selection = ", ".join(sql(expression) for expression in expressions)
+        selection = ", ".join(selection_sql(expression) for expression in expressions)
         try:
-            result = connection().sql(f"SELECT {selection} FROM nasty ORDER BY id").to_arrow_table()
-        except duckdb.Error:
+            result = connection().sql(f"SELECT {selection} FROM {self.name} ORDER BY id").to_arrow_table()
+        except FAILURES:
             if len(expressions) > 1:
                 return [self.theirs([expression])[0] for expression in expressions]
-            return [[self._one(sql(expressions[0]), row) for row in range(self.length)]]
+            return [[self._one(selection_sql(expressions[0]), row) for row in range(self.length)]]
         return [column_values(column.combine_chunks()) for column in result.columns]
 
     def _one(self, text: str, row: int) -> Any:
         # Only the row asked for may reach the expression: the filter is below it in a plan without rewrites.
-        query = f"SELECT {text} FROM (SELECT * FROM nasty WHERE id = {row})"
+        query = f"SELECT {text} FROM (SELECT * FROM {self.name} WHERE id = {row})"
         try:
             return column_values(connection().sql(query).to_arrow_table().column(0).combine_chunks())[0]
-        except duckdb.Error:
+        except FAILURES:
             return RAISED
 
     def ours(self, expression: Expression) -> list[Any]:
@@ -260,13 +269,371 @@ def test_function_oracle(function: str, type_: SqlType, parameters: tuple[SqlTyp
         table = crossed(*rest) if rest else Table([(BIGINT, [0])])
         calls = []
         for value in values:
+            if function == "negate" and value == -(2**63):
+                continue  # DuckDB reads a negated literal as a wider integer
             arguments: list[Expression] = list(table.columns) if rest else []
             arguments.insert(position, Literal(parameter, value))
             calls.append(Call(type_, function, tuple(arguments)))
         table.check(*calls)
     table = Table([(BIGINT, [0, 1])])
     constants = itertools.islice(itertools.product(*(NASTY[parameter] for parameter in parameters)), 0, None, 7)
-    for values in constants:
-        table.check(Call(type_, function, tuple(map(Literal, parameters, values))))
+    table.check(*(Call(type_, function, tuple(map(Literal, parameters, values))) for values in constants))
 
 
+
+def test_round_to_digits_oracle() -> None:
+    digits = [None, 0, 1, 2, 15, 17, 20, 300, 308, 309, 400, -1, -2, -5, -15, -18, -19, -20, -308, -309, -400]
+    cents = [1.005, 2.675, -1.005, 0.15, 0.25, 0.35, -0.15, 1234.5678, 567.0, 150.0, -150.0, 1e14 + 0.5]
+    for type_, values in ((DOUBLE, DOUBLES + cents), (BIGINT, [*INTEGERS, 15, 25, -15, 149, 5 * 10**18, -(10**18) * 5])):
+        table = crossed((type_, values), (BIGINT, digits))
+        table.check(Call(type_, "round", tuple(table.columns)))
+        table = Table([(type_, values)])
+        table.check(*(Call(type_, "round", (table.columns[0], Literal(BIGINT, n))) for n in digits))
+
+
+def test_sign_oracle() -> None:
+    for type_, values in ((BIGINT, INTEGERS), (DOUBLE, DOUBLES)):
+        table = Table([(type_, values)])
+        theirs = table.theirs([Call(BIGINT, "cast", (Call(BIGINT, "sign", tuple(table.columns)),))])[0]
+        for result in (BIGINT, DOUBLE):
+            ours = evaluate(Call(result, "sign", tuple(table.columns)), table.arrays.__getitem__, table.length)
+            assert ours.type == ARROW_TYPES[result]
+            assert ours.to_pylist() == theirs
+
+
+def test_interval_times_integer_oracle() -> None:
+    table = crossed((INTERVAL, SPANS), (BIGINT, [None, 0, 1, -1, 3, -7, 2000]))
+    span, count = table.columns
+    table.check(Call(INTERVAL, "multiply", (span, count)), Call(INTERVAL, "multiply", (count, span)))
+    for factor in (2**63 - 1, 10**9):
+        with pytest.raises(DataError, match="int64 overflow in `c0 \\* "):
+            table.ours(Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor)))).index(RAISED)
+            evaluate(Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor))), table.arrays.__getitem__, table.length)
+
+
+def test_integers_stay_integers() -> None:
+    table = Table([(BIGINT, INTEGERS)])
+    for function in ("floor", "ceil", "round"):
+        assert table.ours(Call(BIGINT, function, tuple(table.columns))) == INTEGERS
+
+
+def test_interval_size() -> None:
+    table = Table([(INTERVAL, SPANS)])
+    sizes = [None if span is None else abs(span) for span in SPANS]
+    assert table.ours(Call(INTERVAL, "abs", tuple(table.columns))) == sizes
+
+
+def test_many_arguments_oracle() -> None:
+    """AND, OR, CONCAT, GREATEST and the like take any number of arguments."""
+    for type_, functions in {
+        BOOLEAN: ["and", "or", "greatest", "least", "coalesce"],
+        DOUBLE: ["greatest", "least", "coalesce"],
+        VARCHAR: ["concat", "concat_operator", "greatest", "coalesce"],
+        BIGINT: ["greatest", "least"],
+    }.items():
+        values = NASTY[type_][:7] if type_ is not DOUBLE else [None, NAN, INF, -0.0, 0.0, 1.0]
+        table = crossed(*[(type_, values)] * 3)
+        columns = tuple(table.columns)
+        literals = [Literal(type_, value) for value in values]
+        for function in functions:
+            table.check(Call(type_, function, columns), *(Call(type_, function, (*columns, x)) for x in literals))
+    for function in ("and", "or", "concat", "coalesce", "greatest"):
+        type_ = VARCHAR if function == "concat" else BOOLEAN
+        table = Table([(type_, NASTY[type_])])
+        table.check(Call(type_, function, tuple(table.columns)))
+
+
+@pytest.mark.parametrize("type_", [BIGINT, DOUBLE, VARCHAR, BOOLEAN, TIMESTAMP, INTERVAL], ids=str)
+def test_in_oracle(type_: SqlType) -> None:
+    """Lists with and without NULL, shorter and longer than where hashing begins, columns and constants."""
+    values = NASTY[type_]
+    table = crossed((type_, values), (type_, values[:4]))
+    first, second = table.columns
+    lists: list[list[Expression]] = [[Literal(type_, value)] for value in values]
+    lists.append([Literal(type_, value) for value in values])
+    lists.append([Literal(type_, value) for value in values if value is not None])
+    lists.append([Literal(type_, value) for value in values[1:4]])
+    lists.append([Literal(type_, value) for value in values[2:3] * 20])
+    lists.append([Literal(type_, value) for value in [None, *values[2:3] * 20]])
+    lists.append([second, Literal(type_, values[1])])
+    table.check(*(Call(BOOLEAN, "in", (first, *options)) for options in lists))
+    table = Table([(BIGINT, [0])])
+    everything = lists[len(values)]
+    table.check(*(Call(BOOLEAN, "in", (Literal(type_, value), *everything)) for value in values))
+
+
+def test_substring_oracle() -> None:
+    texts = [None, "", "h", "hello", "日本語😀x", "e\u0301"]
+    table = crossed((VARCHAR, texts), (BIGINT, SMALL_INTEGERS), (BIGINT, SMALL_INTEGERS))
+    text, start, count = table.columns
+    table.check(Call(VARCHAR, "substring", (text, start)), Call(VARCHAR, "substring", (text, start, count)))
+    table = Table([(VARCHAR, texts)])
+    for first, second in itertools.product(SMALL_INTEGERS, repeat=2):
+        literals = (Literal(BIGINT, first), Literal(BIGINT, second))
+        table.check(Call(VARCHAR, "substring", (*table.columns, *literals)))
+
+
+def test_replace_oracle() -> None:
+    texts = [None, "", "a", "aa", "aaa", "abcabc", "😀", "\\1", ".*"]
+    table = crossed(*[(VARCHAR, texts)] * 3)
+    table.check(Call(VARCHAR, "replace", tuple(table.columns)))
+    text, old, _ = table.columns
+    table.check(*(Call(VARCHAR, "replace", (text, old, Literal(VARCHAR, new))) for new in texts))
+    table.check(*(Call(VARCHAR, "replace", (text, Literal(VARCHAR, "a"), Literal(VARCHAR, new))) for new in texts))
+
+
+def test_like_patterns_oracle() -> None:
+    texts = [None, "", "a", "ab", "a%b", "a_b", "a\\b", "a\\%", "A\nB", "ÄB", "İ", "ß", "日本", "a.b", "a+", "(a", "[ab]", "\0"]
+    patterns = [None, "", "%", "_", "__", "a%", "%b", "a_b", "a\\%", "\\", "%\\%", "a%b", "äb", "i%", "SS", "_本", "a.b", "a+", "(a"]
+    patterns += ["[ab]", "%%", "_%_", "%_", "ab$", "^a", "a|b", "\0", "a\n%", "A%B"]
+    table = crossed((VARCHAR, texts), (VARCHAR, patterns))
+    for function in ("like", "ilike"):
+        table.check(Call(BOOLEAN, function, tuple(table.columns)))
+        for pattern in patterns:
+            Table([(VARCHAR, texts)]).check(Call(BOOLEAN, function, (table.columns[0], Literal(VARCHAR, pattern))))
+
+
+def test_case_of_every_letter_oracle() -> None:
+    """Up to Unicode 14; letters of later versions map to their other case in one of the two libraries only."""
+    letters = [chr(code) for code in range(1, 0x1100) if chr(code) not in "\u019b\u0264\u0277\u027c"]
+    table = Table([(VARCHAR, letters)])
+    for function in ("lower", "upper", "trim"):
+        table.check(Call(VARCHAR, function, tuple(table.columns)))
+    table.check(Call(BIGINT, "length", tuple(table.columns)))
+
+
+def test_date_trunc_oracle() -> None:
+    units = [None, "microseconds", "Millisecond", "ms", "SECOND", "s", "minute", "m", "hour", "h", "day", "week", "month"]
+    units += ["quarter", "year", "decade", "century", "millennium", "isoyear", "epoch", "dow", "mons", "yrs", "fortnight"]
+    random = np.random.default_rng(5).integers(-(2**62), 2**62, 300).tolist()
+    table = Table([(TIMESTAMP, TIMES + random)])
+    table.check(*(Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, unit), *table.columns)) for unit in units))
+    table = crossed((VARCHAR, units), (TIMESTAMP, TIMES))
+    table.check(Call(TIMESTAMP, "date_trunc", tuple(table.columns)))
+
+
+def test_calendar_oracle() -> None:
+    """Each day of 1200 years around the epoch and random days of all times."""
+    random = np.random.default_rng(6).integers(-(2**63) + 10**16, 2**63 - 1, 20_000)
+    table = Table([(TIMESTAMP, [*range(-600 * 366 * DAY, 600 * 366 * DAY, 7 * DAY + 3_599_999_999), *random.tolist()])])
+    for function in ("year", "month", "day", "hour", "minute", "second", "day_of_week"):
+        table.check(Call(BIGINT, function, tuple(table.columns)))
+    table.check(Call(VARCHAR, "cast", tuple(table.columns)), Call(DOUBLE, "epoch", tuple(table.columns)))
+
+
+def test_random_doubles_oracle() -> None:
+    """Doubles of all sizes: as text and back, rounded, as logarithms and powers."""
+    random = np.random.default_rng(7)
+    bits = random.integers(-(2**63), 2**63, 20_000).view(np.float64)
+    plain = random.normal(0, 100, 20_000).round(3)
+    table = Table([(DOUBLE, np.concatenate([bits, plain]).tolist())])
+    value = table.columns[0]
+    text = Call(VARCHAR, "cast", (value,))
+    table.check(text, Call(DOUBLE, "cast", (text,)), Call(DOUBLE, "round", (value,)))
+    table.check(*(Call(DOUBLE, "round", (value, Literal(BIGINT, n))) for n in (2, -2, 17)))
+    table.check(*(Call(DOUBLE, function, (value,)) for function in ("sqrt", "ln", "log10", "log2", "exp", "floor", "ceil")))
+    table.check(*(Call(DOUBLE, "power", (value, Literal(DOUBLE, n))) for n in (2.0, 0.5, -1.5)))
+    table.check(*(Call(DOUBLE, function, (value, Literal(DOUBLE, 7.25))) for function in ("modulo", "divide")))
+
+
+# ------------------------------------------------------------------------------------------- text to values
+
+INTEGER_TEXTS = [
+    *("1", " 42 ", "\t42\n", "\v7\f\r", "+5", "-5", "- 5", "", "  ", "4.5", "5.5", "-4.5", "4.4", "1e3", "1.5e0", "2.5e0"),
+    *("1E3", "1e-1", "5e-1", "15e-1", "-25e-1", "1_000", "1__0", "_1", "1_", "0x1F", "0X1f", "-0x1F", "0o17", "00012"),
+    *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "1.", ".", ".5"),
+    *("9223372036854775807.4", "9223372036854775807.5", "-9223372036854775808.4", "-9223372036854775808.5", "-.5"),
+    *("1e", "1e18", "1e19", "9.2e18", "-9223372036854775808e0", "92233720368547758075e-1", "abc", "1 2", "nan", "inf", "true"),
+    *("1,000", "1f", "１", "\u00a042", "12e2.5", "1e+", "+-5", "1.5.5", "1e-400", "1_000.5", "0.1_5", "1._5", "--5", "-0"),
+    *("1e00000000000000000001", "1.49999999999999999999999999", "0.50000000000000000000000001", "000000000000000000000005"),
+    *("0xFFFFFFFFFFFFFFFF", "0x7FFFFFFFFFFFFFFF", "0x", "0xg", "1.0e+2", "12345678901234567e-16", "5e-19", "1\0", "1_0e1_0"),
+    *("4999999999999999999e-19", "5000000000000000000e-19", "-5000000000000000000e-19", "9e-20", "123456789e-3", "-1e18"),
+]
+DOUBLE_TEXTS = [
+    *(text for text in INTEGER_TEXTS if text != "+-5"),  # DuckDB takes both signs, for doubles only
+    *("NaN", "Infinity", "-inf", "+inf", "-nan", "+nan", " nan ", "nan(abc)", "infinit", "1e400", "-1e400", "4.9e-324", "-0.0"),
+    *("1.7976931348623159e308", "1e1000000000000", "1.e5", ".e5", "e5", "0x1p3", "1d", "0.1", "1e-5", "123456789.123456789"),
+]
+BOOLEAN_TEXTS = ["true", "True", "t", "T", "f", "yes", "NO", "y", "N", "on", "off", "0", "1", "2", " true ", "FALSE", "", "true\n"]
+TIMESTAMP_TEXTS = [
+    *("2020-01-02", "2020-1-2", " 2020-01-02 ", "2020-01-02 03:04:05", "2020-01-02T03:04:05", "2020-01-02t03:04:05"),
+    *("2020-01-02  03:04:05", "2020-01-02 03:04", "2020-01-02 03", "2020-01-02 3:4:5", "2020-01-02 03:04:05.1"),
+    *("2020-01-02 03:04:05.", "2020-01-02 03:04:05.123456", "2020-01-02 03:04:05.9999999", "2020-01-02 03:04:05.12345678999"),
+    *("2020-01-02 03:04:05Z", "2020-01-02T03:04:05.5Z", "2020-01-02 03:04:05z", "2020-01-02 03:04:05+02", "2020-01-02 03:04Z"),
+    *("2020-01-02 03:04:05+02:30", "2020-01-02 03:04:05-0230", "2020-01-02 03:04:05 +02", "2020-01-02 03:04:05+2"),
+    *("2020-01-02 03:04:05+02:30:15", "2020-01-02 03:04:05 UTC", "2020-01-02 03:04:05UTC", "2020-01-02 03:04:05 Europe/Berlin"),
+    *("2020-01-02 24:00:00", "2020-01-02 24:00:01", "2020-01-02 25:00:00", "2020-01-02 03:60:00", "2020-01-02 03:04:60"),
+    *("2020-02-30", "2020-13-01", "2020-00-01", "2021-02-29", "1900-02-29", "2000-02-29", "2020-12-32", "2020-04-31", "2020-01-00"),
+    *("0000-01-01", "0001-01-01", "-0001-01-01", "-5-01-01", "10000-01-01", "99-01-01", "123456-01-01", "5-1-1"),
+    *("294247-01-10 04:00:54.775806", "294247-01-10 04:00:54.775807", "294247-01-11", "294248-01-01", "290309-12-22 (BC)"),
+    *("290309-12-21 (BC)", "0044-03-15 (BC)", "0044-03-15 (BC) 12:00:00", "0044-03-15 (bc)", "0044-03-15 BC", "0000-01-01 (BC)"),
+    *("0044-03-15(BC)", "0044-03-15 12:00:00 (BC)", "-0044-03-15 (BC)", "-290308-12-22 00:00:00", "2020/01/02 03:04:05"),
+    *("2020 01 02", "20200102", "2020-01/02", "2020-001-02", "2020-01-002", "2020-01-02 003:04:05", "epoch", "Epoch", " epoch "),
+    *("now", "", "abc", "2020-01", "2020", "12:00:00", "2020-01-02 abc", "2020-01-02T", "2020-01-02 ", "2020-01-02Z"),
+    *("2020-01-02+02", "2020-01-02 -03:04:05", "+2020-01-02", "2020-01-02 03:04:05.5 ", "2020-01-02 03:04:05,5"),
+    *("2020-01-02_03:04:05", "2020-01-02 03:04:05.abc", "2020-01-02 03:04:05+", "2020\\01\\02", "2020-01-02\n03:04:05"),
+    *("2020-01-02 03:04:05 a b", "2020-01-02 03:04:05+02 UTC", "2020-01-02 03:004:05", "2020-01-02 100:04:05", "99999999999-01-01"),
+    *("2020-01-02 03:04:05+0:30", "2020-01-02 03:04:05+02:3", "2020-01-02 03:04:05+023", "2020-01-02 03:04:05\u00a0"),
+    *("2020-01-02 03:04:05+02 ", "2020-01-02 03:04:05 Z", "294247-01-10 24:00:00", "9999-12-31 23:59:59.999999", "2020-01-02 24:00"),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "texts"),
+    [(BIGINT, INTEGER_TEXTS), (DOUBLE, DOUBLE_TEXTS), (BOOLEAN, BOOLEAN_TEXTS), (TIMESTAMP, TIMESTAMP_TEXTS)],
+    ids=["BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"],
+)
+def test_cast_from_text_oracle(target: SqlType, texts: list[str]) -> None:
+    """Each text alone, where Arrow may read it, and all good ones together, where our own reading must agree."""
+    table = Table([(VARCHAR, texts)])
+    cast = Call(target, "cast", tuple(table.columns))
+    theirs = table.theirs([cast])[0]
+    table.compare(cast, table.ours(cast), theirs)
+    good = [i for i, value in enumerate(theirs) if value != RAISED]
+    together = Table([(VARCHAR, [None, *(texts[i] for i in good)])])
+    together.compare(cast, together.ours(cast), [None, *(theirs[i] for i in good)])
+    padded = Table([(VARCHAR, [f"{n:>{20 + n % 2}}" for n in range(-500, 500)])])
+    if target in (BIGINT, DOUBLE):
+        assert padded.ours(cast) == [comparable(n if target is BIGINT else float(n)) for n in range(-500, 500)]
+
+
+# ------------------------------------------------------------------------------------------- drawn expressions
+
+MIXED_ROWS = 25
+
+
+@functools.cache
+def mixed() -> Table:
+    """Two columns of each type, nasty values in random company; small ones prevail so that not all fails."""
+    random = np.random.default_rng(3)
+    columns = []
+    for type_, usual in (
+        (BIGINT, [0, 1, 2, 3, -1, None]),
+        (DOUBLE, [0.0, 1.0, -2.5, NAN, INF, None]),
+        (BOOLEAN, [True, False, None]),
+        (VARCHAR, ["", "a", "12", "-3.5", "x", None]),
+        (TIMESTAMP, [0, 1, moment("2020-02-29T12:00:00"), None]),
+    ):
+        for share in (0.95, 0.6):
+            values = [
+                (usual if random.random() < share else NASTY[type_])[random.integers(0, 3 if type_ is BOOLEAN else 4)]
+                for _ in range(MIXED_ROWS)
+            ]
+            columns.append((type_, values))
+    return Table(columns)
+
+
+SMALL: dict[SqlType, list[Any]] = {
+    BIGINT: [None, 0, 1, -1, 2, 7, 2**63 - 1],
+    DOUBLE: [None, 0.0, -0.0, 1.0, 2.5, NAN, INF, -INF],
+    BOOLEAN: [None, True, False],
+    VARCHAR: [None, "", "a", "12", "%"],
+    TIMESTAMP: [None, 0, -1, 1_583_000_000_123_456],
+}
+
+
+@functools.cache
+def expressions(type_: SqlType, depth: int = 4) -> st.SearchStrategy[Expression]:
+    """Expressions of the type over the columns of `mixed`, at most `depth` calls deep."""
+    columns = [column for column in mixed().columns if column.type is type_]
+    leaf = st.one_of(st.sampled_from(columns), st.sampled_from(SMALL[type_]).map(lambda value: Literal(type_, value)))
+    if depth == 0:
+        return leaf
+    return st.one_of(leaf, *(calls(type_, depth - 1)))
+
+
+def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]:
+    def call(functions: Iterable[str], *arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+        return st.builds(lambda name, parts: Call(type_, name, parts), st.sampled_from(list(functions)), st.tuples(*arguments))
+
+    def any_type(build: Any) -> st.SearchStrategy[Expression]:
+        return st.sampled_from(list(SMALL)).flatmap(build)
+
+    same, condition = (st.deferred(lambda of=of: expressions(of, depth)) for of in (type_, BOOLEAN))
+    yield call(["case"], condition, same, same)
+    yield call(["case"], condition, same, condition, same, same)
+    yield call(["coalesce"], same, same)
+    yield call(["coalesce", "greatest", "least"], same, same, same)
+    yield call(["nullif"], same, same)
+    if type_ is BIGINT:
+        yield call(["add", "subtract", "multiply", "integer_divide", "modulo"], same, same)
+        yield call(["negate", "abs"], same.filter(lambda node: not isinstance(node, Literal)))
+        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, BIGINT)))
+        yield call(["length"], expressions(VARCHAR, depth))
+        yield call(["year", "second", "day_of_week"], expressions(TIMESTAMP, depth))
+    elif type_ is DOUBLE:
+        yield call(["add", "subtract", "multiply", "divide", "modulo"], same, same)
+        yield call(["negate", "abs", "round", "floor", "sqrt", "ln"], same)
+        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, DOUBLE)))
+    elif type_ is BOOLEAN:
+        yield call(["and", "or"], same, same)
+        yield call(["and", "or"], same, same, same)
+        yield call(["not"], same)
+        yield call(["is_null"], any_type(lambda of: expressions(of, depth)))
+        for of in SMALL:
+            pair = (expressions(of, depth), expressions(of, depth))
+            yield call(COMPARISONS, *pair)
+            yield call(["in"], *pair, st.sampled_from(SMALL[of]).map(lambda value, of=of: Literal(of, value)))
+        yield call(["like", "contains"], expressions(VARCHAR, depth), expressions(VARCHAR, 0))
+    elif type_ is VARCHAR:
+        yield call(["concat", "concat_operator"], same, same)
+        yield call(["cast"], any_type(lambda of: expressions(of, depth)))
+        yield call(["upper", "trim"], same)
+    elif type_ is TIMESTAMP:
+        unit = st.sampled_from(["hour", "week", "month"]).map(lambda name: Literal(VARCHAR, name))
+        yield call(["date_trunc"], unit, same)
+        span = st.sampled_from([0, 1, -DAY, 10**15]).map(lambda us: Literal(INTERVAL, us))
+        yield call(["add", "subtract"], same, span)
+
+
+DRAWN = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def is_lazier(expression: Expression) -> bool:
+    """Whether DuckDB may fail where we do not: it evaluates all of an AND and OR that is not a condition."""
+    connectives = [node for node in walk(expression) if isinstance(node, Call) and node.function in ("and", "or")]
+    return any(may_raise(node) for node in connectives)
+
+
+@DRAWN
+@given(st.sampled_from(list(SMALL)).flatmap(expressions))
+def test_drawn_expression_oracle(expression: Expression) -> None:
+    ours, theirs = mixed().ours(expression), mixed().theirs([expression])[0]
+    if is_lazier(expression):
+        theirs = [our if their == RAISED else their for our, their in zip(ours, theirs, strict=True)]
+    mixed().compare(expression, ours, theirs)
+
+
+@DRAWN
+@given(expressions(BOOLEAN))
+def test_drawn_predicate_oracle(predicate: Expression) -> None:
+    """What WHERE keeps. DuckDB may fail where we do not: it takes the parts of an AND as they are written."""
+    table = mixed()
+    try:
+        query = f"SELECT id FROM {table.name} WHERE {sql(predicate)} ORDER BY id"
+        theirs = [row for (row,) in connection().execute(query).fetchall()]
+    except FAILURES:
+        return
+    mask = evaluate_predicate(predicate, table.arrays.__getitem__, table.length)
+    assert selected(mask).tolist() == theirs, sql(predicate)
+
+
+@DRAWN
+@given(st.sampled_from(list(SMALL)).flatmap(expressions), st.integers(0, MIXED_ROWS))
+def test_drawn_expression_in_parts(expression: Expression, cut: int) -> None:
+    """A batch cut in two gives the same values, and fails if and only if one of the parts does."""
+    table = mixed()
+
+    def outcome(start: int, length: int) -> list[Any] | str:
+        try:
+            return table._values(expression, start, length)
+        except DataError:
+            return RAISED
+
+    whole, first, second = outcome(0, MIXED_ROWS), outcome(0, cut), outcome(cut, MIXED_ROWS - cut)
+    if whole == RAISED:
+        assert RAISED in (first, second)
+    else:
+        assert isinstance(first, list)
+        assert isinstance(second, list)
+        assert whole == first + second

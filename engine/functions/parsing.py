@@ -39,7 +39,7 @@ def parse_integer(call: Call, text: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         return parse_odd_integer(call, text)
     # 0xFFFFFFFFFFFFFFFF is not -1.
-    refuse_any(call, "a BIGINT", text, pc.equal(pc.less(result, 0), pc.starts_with(text, "-")))
+    refuse_any(call, "a BIGINT", text, pc.or_(pc.greater_equal(result, 0), pc.starts_with(text, "-")))
     return result
 
 

@@ -54,16 +54,14 @@ def substring(call: Call, text: Datum, start: Datum, count: Datum | None = None)
     return each_distinct(cut, pa.string(), text, *parameters)
 
 
-def slice_text(text: pa.Array, start: int, count: int | None = None) -> pa.Array:
+def slice_text(text: pa.Array, start: int, count: int = POSITION_LIMIT - 1) -> pa.Array:
     """Arrow's slice counts from 0, or from the end if negative: both bounds must be counted alike."""
     low = start - 1 if start >= 0 else start
-    high = None if count is None else low + count
-    if high is not None and high < low:
-        low, high = high, low
+    low, high = sorted((low, low + count))
     if start < 0:
         # Counted from the end, 0 is the end itself and nothing lies beyond.
-        return pc.utf8_slice_codeunits(text, min(low, 0), None if high is None or high >= 0 else high)
-    return pc.utf8_slice_codeunits(text, max(low, 0), None if high is None else max(high, 0))
+        return pc.utf8_slice_codeunits(text, min(low, 0), high if high < 0 else None)
+    return pc.utf8_slice_codeunits(text, max(low, 0), max(high, 0))
 
 
 def trimmer(kernel: Callable[..., pa.Array]) -> Callable[..., Datum]:

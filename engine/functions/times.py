@@ -148,6 +148,8 @@ def date_trunc(call: Call, unit: Datum, time: Datum) -> Datum:
 
     def truncate(part: pa.Array, name: str) -> pa.Array:
         if name.lower() not in TRUNCATIONS:
+            if isinstance(unit, pa.Array) and part.null_count == len(part):
+                return part
             raise DataError(f"Expected a unit such as `hour` in `{call}`, found `{name}`")
         times = numbers(part)
         result = TRUNCATIONS[name.lower()](times)

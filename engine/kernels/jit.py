@@ -23,3 +23,17 @@ def kernel(function: Function) -> Function:
 def inline(function: Function) -> Function:
     """Compile `function` into every kernel that calls it."""
     return numba.njit(cache=True, nogil=True, error_model="numpy", inline="never")(function)  # type: ignore[no-any-return]
+
+
+def on_compile(callback: Callable[[], None]) -> None:
+    """Call back whenever a kernel is about to be compiled, not when its machine code is found on disk."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        def on_start(self, _: event.Event) -> None:
+            callback()
+
+        def on_end(self, _: event.Event) -> None:
+            pass
+
+    event.register("numba:compile", Listener())

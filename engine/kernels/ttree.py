@@ -14,14 +14,12 @@ nearly empty node above two others (a leaf of one entry, as a rule) fills it up 
 
 from __future__ import annotations
 
-import numpy as np
-
+from .calls import borrowed, expand
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
-from .nodes import always
 from .jit import inline, kernel
 from .nodes import (
-    COUNT, EXPIRED, FREE, INSERTED, NEXT, NODE_ROWS, PREV, SHORT, USED,
-    borrowed, count_below, count_entries_up_to, count_up_to, emit, free_node, new_node, put, shift_down, take_out,
+    COUNT, EXPIRED, IN_USE, INSERTED, NEXT, NODE_ROWS, PREV, SHORT,
+    count_below, count_entries_up_to, count_up_to, emit, free_node, new_node, put, shift_down, take_out,
 )  # fmt: skip
 
 LEFT = 3
@@ -131,7 +129,7 @@ def unlink(links, keys, rows, state, node):  # type: ignore[no-untyped-def]
     rebalance(links, keys, rows, parent)
 
 
-@always
+@expand
 def insert(links, keys, rows, state, key, row):  # type: ignore[no-untyped-def]
     """Insert an entry whose row is greater than any before. Needs one spare node."""
     # 1. the last node that begins at or before the entry; 0 if none does
@@ -146,7 +144,7 @@ def insert(links, keys, rows, state, key, row):  # type: ignore[no-untyped-def]
     count = links[node, COUNT]
     # 2. it belongs within that node, ...
     if node != 0 and key < keys[node, count - 1]:
-        slot = count_up_to(keys, node, count, key)
+        slot = count_up_to(keys, node, 0, count, key)
         if count < NODE_ROWS:
             put(links, keys, rows, node, slot, key, row)
             return
@@ -180,7 +178,7 @@ def insert(links, keys, rows, state, key, row):  # type: ignore[no-untyped-def]
         new_leaf(links, keys, rows, state, node, key, row)
 
 
-@always
+@expand
 def seek(links, keys, key):  # type: ignore[no-untyped-def]
     """(node, slot) of the first entry whose key is at least `key`; node 0 if there is none."""
     node = 0
@@ -194,7 +192,7 @@ def seek(links, keys, key):  # type: ignore[no-untyped-def]
     count = links[node, COUNT]
     if node == 0 or keys[node, count - 1] < key:
         return links[node, NEXT], 0
-    return node, count_below(keys, node, count, key)
+    return node, count_below(keys, node, 0, count, key)
 
 
 @inline
@@ -209,10 +207,10 @@ def seek_entry(links, keys, rows, key, row):  # type: ignore[no-untyped-def]
             below = links[below, RIGHT]
         else:
             below = links[below, LEFT]
-    return node, count_entries_up_to(keys, rows, node, links[node, COUNT], key, row) - 1
+    return node, count_entries_up_to(keys, rows, node, 0, links[node, COUNT], key, row) - 1
 
 
-@always
+@expand
 def remove(links, keys, rows, state, key):  # type: ignore[no-untyped-def]
     """Remove the oldest row, whose key is `key`."""
     node, slot = seek(links, keys, key)
@@ -278,7 +276,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
         state[EXPIRED] = max(state[EXPIRED], min(oldest, row))
         # 2. insert
         while row < until:
-            if state[FREE] == 0 and state[USED] == len(links):
+            if state[IN_USE] + 1 == len(links):
                 state[INSERTED] = row
                 state[SHORT] = 1
                 cursor[PROBER] = prober

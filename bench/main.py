@@ -1,0 +1,60 @@
+"""`penstock bench`: what we claim, measured. Benches by name, run one after the other."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from penstock.engine.errors import UsageError, did_you_mean
+
+from .outcome import Outcome
+from .report import save, show
+
+Tell = Callable[[str], None]
+Bench = Callable[[bool, Path, Tell], Outcome]
+
+EXTRA = ("duckdb", "polars", "matplotlib")
+
+
+def run_join(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """One window join: bare loops, DuckDB, Polars, the paper's figures, memory."""
+    from penstock.optimizer.calibrate import calibrate
+
+    from .join import FULL, QUICK, bench_join
+
+    tell("weights of the cost model")
+    return bench_join(QUICK if quick else FULL, out, tell, calibrate(quick=quick))
+
+
+BENCHES: dict[str, Bench] = {"join": run_join}
+
+
+def run(names: list[str], quick: bool, out: Path) -> int:
+    """Run the named benches, all if none is named; 0 if all answers agree, whatever the speeds."""
+    for name in names:
+        if name not in BENCHES:
+            raise UsageError(
+                f"Expected a bench, found `{name}`. {did_you_mean(name, BENCHES) or ''}".rstrip()
+            )
+    missing = [package for package in EXTRA if importlib.util.find_spec(package) is None]
+    if missing:
+        found = ", ".join(f"`{package}`" for package in missing)
+        raise UsageError(
+            f"Expected the packages benches compare with, found no {found}: pip install 'penstock[bench]'"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"Expected a folder for the results, found `{out}`: {error.strerror}") from None
+    console = Console()
+    agree = True
+    for name in names or list(BENCHES):
+        outcome = BENCHES[name](quick, out, lambda line: console.print(f"[dim]{line} ...[/dim]"))  # noqa: B023
+        show(outcome, console)
+        written = [save(outcome, out, quick), *(out / picture for picture in outcome.pictures)]
+        console.print("Written: " + ", ".join(str(path) for path in written), soft_wrap=True, highlight=False)
+        agree &= outcome.agrees
+    return 0 if agree else 1

@@ -1,0 +1,31 @@
+"""`penstock calibrate`: what the cost model counts with, measured here."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.command()
+def calibrate() -> None:
+    """Measure the cost model's weights on this machine, and keep them."""
+    import dataclasses
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from penstock.optimizer.calibrate import calibrate as measure
+    from penstock.optimizer.weights import save
+
+    from .session import note
+
+    weights = measure(note)
+    path = save(weights)
+    table = Table("weight", "nanoseconds", title="What an access costs on this machine", title_justify="left")
+    table.columns[1].justify = "right"
+    for name, value in dataclasses.asdict(weights).items():
+        if isinstance(value, float):
+            table.add_row(name.replace("_", " "), f"{value * 1e9:,.2f}")
+    Console(file=sys.stdout).print(table)
+    click.echo(f"Stored in {path}")

@@ -1,0 +1,69 @@
+"""Pushing steps into an engine: rows, the passing of time, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from penstock.api import Engine
+from penstock.connectors.merge import Step
+from penstock.engine.errors import DataError, PenstockError
+
+from .results import WriteFailed
+from .session import note
+
+
+class Driver:
+    """Feeds an engine. A query that fails on the data stops alone and is reported; the others go on."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.rows = 0
+        self.now_us: int | None = None
+        self.first_failure: PenstockError | None = None
+        self._engine = engine
+        self._failed: set[str] = set()
+
+    def run(self, steps: Iterable[Step], on_step: Callable[[], None]) -> None:
+        """All steps, then the end of the streams."""
+        for step in steps:
+            if step.batch is not None:
+                self._push(step)
+            # Streams that have ended, or have no input at all, must not hold the others' results back.
+            if step.reached_us is not None:
+                self._guard(partial(self._engine.advance, step.reached_us))
+            on_step()
+            if len(self._failed) == len(self._engine.queries):
+                return
+        self._guard(self._engine.close)
+
+    def _push(self, step: Step) -> None:
+        batch = step.batch
+        assert batch is not None
+        try:
+            self._guard(partial(self._engine.push, step.stream, batch.data))
+        except DataError as error:
+            if error.row is None:
+                raise
+            source, row = batch.place(error.row)
+            raise type(error)(error.message, source=source, row=row) from None
+        self.rows += len(batch)
+        self.now_us = (
+            max(self.now_us, int(batch.times[-1])) if self.now_us is not None else int(batch.times[-1])
+        )
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """Tells a query's failure, after which the engine goes on, from everything else, which is raised."""
+        try:
+            action()
+        except WriteFailed as failure:
+            raise failure.error from None
+        except PenstockError as error:
+            queries = self._engine.stats()["queries"]
+            stopped = {name: text for name, text in queries.items() if text["error"] is not None}
+            new = [name for name in stopped if name not in self._failed]
+            if not new:
+                raise
+            self.first_failure = self.first_failure or error
+            for name in new:
+                self._failed.add(name)
+                note(f"Query `{name}` stopped: {stopped[name]['error']}")

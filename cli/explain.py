@@ -1,0 +1,49 @@
+"""`penstock explain`: the plan, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from .options import input_option, plan_options, queries_argument
+
+EPILOG = """\b
+Example:
+  penstock explain queries.sql -i temperature=temps.parquet
+"""
+
+
+@click.command(epilog=EPILOG)
+@queries_argument
+@input_option("Estimate the stream's rate from this file.")
+@plan_options
+@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+def explain(queries: str, inputs: tuple[str, ...], sharing: str, index: str, as_json: bool) -> None:
+    """Show the plan of the queries of a file, with what the cost model expects of it.
+
+    With -i, rates come from the files: row counts and times in Parquet's footer, else the first rows.
+    """
+    click.echo(explain_plan(queries, inputs, sharing, index, as_json))
+
+
+def explain_plan(
+    queries: str, inputs: Sequence[str], sharing: str = "auto", index: str = "auto", as_json: bool = False
+) -> str:
+    """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""
+    from penstock.connectors.rates import estimate_rate
+
+    from .session import load_engine, match_inputs
+
+    engine = load_engine(queries, sharing, index)
+    for stream, files in match_inputs(engine, inputs).items():
+        schema, time_column = engine.streams[stream], engine.time_column(stream)
+        rates = [estimate_rate(paths, schema, time_column) for paths in files]
+        if known := [rate for rate in rates if rate is not None]:
+            engine.set_rate(stream, sum(known))
+    if inputs:
+        # Plans are made when a query starts, so those made before the rates were known are made again.
+        for name, query in engine.queries.items():
+            query.drop()
+            engine.query(query.sql, name)
+    return engine.explain(json=as_json)

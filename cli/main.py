@@ -1,0 +1,103 @@
+"""`penstock`: finds the command, runs it, and turns every error into one line and an exit code.
+
+A command's module is loaded only when it is called: `penstock --help` loads neither Arrow nor Numba.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from penstock.engine.errors import PenstockError, did_you_mean
+
+COMMANDS = ("run", "explain", "demo", "calibrate", "bench")
+
+HELP = """Many continuous SQL queries over the same streams, for little more than the price of one.
+
+\b
+New here?   penstock demo
+Your data:  penstock run queries.sql -i temperature=temps.parquet -i humidity='hum/*.csv'
+
+\b
+Exit codes: 0 done, 2 wrong usage, 3 a query is wrong, 4 the data is wrong, 130 interrupted.
+"""
+
+
+class Commands(click.Group):
+    """Commands by name, each from the module of its name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The process is ours alone, started from a shell."""
+        _keep_pandas_out()
+        return super().__call__(*args, **kwargs)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"penstock.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command), f"cli/{cmd_name}.py has no command {cmd_name}"
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            hint = did_you_mean(name, COMMANDS)
+            raise click.UsageError(f"Expected a command, found `{name}`. {hint or ''}".rstrip(), ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PenstockError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            _leave_pipe(ctx)
+        except KeyboardInterrupt as error:
+            click.echo("Interrupted", err=True)
+            ctx.exit(getattr(error, "exit_code", 130))
+
+
+def _leave_pipe(ctx: click.Context) -> NoReturn:
+    """Who read our output has gone (`| head`): that is no error, and nothing more can be said to them."""
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, sys.stdout.fileno())
+    ctx.exit(0)
+
+
+def _keep_pandas_out() -> None:
+    """Arrow loads pandas, if installed, on its first conversion from Python, to know pandas objects.
+
+    There are none here, and loading it would take longer than everything else together. Arrow asks once.
+    """
+    import pyarrow as pa
+
+    class NoPandas(importlib.abc.MetaPathFinder):
+        def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+            if fullname == "pandas":
+                raise ImportError("not needed here")
+
+    finder = NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+@click.command(
+    cls=Commands, help=HELP, no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(package_name="penstock", prog_name="penstock")
+def main() -> None:
+    """The entry point; the group does the work."""

@@ -1,0 +1,52 @@
+"""Options that several commands have, spelled once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
+INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
+
+
+class Speed(click.ParamType):
+    """`10x`, `0.5x` or `10`: seconds of stream time per second."""
+
+    name = "speed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)[xX]?", str(value).strip())
+        speed = float(found[1]) if found else 0.0
+        if speed <= 0:
+            self.fail(f"Expected a speed above 0 such as `10x`, found `{value}`", param, ctx)
+        return speed
+
+
+def queries_argument(command: Command) -> Command:
+    return click.argument("queries", metavar="QUERIES.sql")(command)
+
+
+def input_option(help_: str) -> Callable[[Command], Command]:
+    return click.option("-i", "--input", "inputs", multiple=True, metavar="STREAM=FILE", help=help_)
+
+
+def plan_options(command: Command) -> Command:
+    """What decides the plan, not the answer."""
+    sharing = click.option(
+        "--sharing",
+        type=click.Choice(SHARING),
+        default="auto",
+        show_default=True,
+        help="How queries share work.",
+    )
+    index = click.option(
+        "--index", type=click.Choice(INDEXES), default="auto", show_default=True, help="Index of every join."
+    )
+    return sharing(index(command))

@@ -1,0 +1,137 @@
+"""`penstock run`: queries over files, results to standard output or files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import Speed, input_option, plan_options, queries_argument
+
+if TYPE_CHECKING:
+    from penstock.api import Engine
+    from penstock.connectors.writers import OutputFormat
+
+    from .drive import Driver
+    from .results import Results
+
+EPILOG = """\b
+Example:
+  penstock run queries.sql -i temperature=temps.parquet -i humidity='hum/*.csv' -o results/
+
+Inputs are Parquet, CSV with a header row, JSON lines or Arrow IPC, by extension or else by content, also
+compressed (.gz, .zst, .bz2, .lz4); `-` is standard input. Files of one pattern are read one after the other
+in natural order; several -i of one stream are merged by time. Integers for a TIMESTAMP are microseconds;
+times without a zone are UTC. Rows in messages count from 1, the header left out.
+"""
+
+
+@click.command(epilog=EPILOG)
+@queries_argument
+@input_option("The file or pattern a stream is read from; repeatable.")
+@click.option("-o", "--output", metavar="DIR", help="Write one file per query here, not to standard output.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["parquet", "csv", "jsonl"]),
+    help="Of the files in DIR.  [default: parquet]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace result files that exist.")
+@plan_options
+@click.option(
+    "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No notes and no summary on standard error.")
+def run(
+    queries: str,
+    inputs: tuple[str, ...],
+    output: str | None,
+    format_: OutputFormat | None,
+    overwrite: bool,
+    sharing: str,
+    index: str,
+    speed: float | None,
+    quiet: bool,
+) -> None:
+    """Run the queries of a file over streams read from files.
+
+    Without -o, results go to standard output, one JSON object per line, with the query's name.
+    """
+    from penstock.engine.errors import UsageError
+
+    from .drive import Driver
+    from .interrupts import Interrupts
+    from .progress import Progress
+    from .results import Results
+    from .session import load_engine, note, open_feeds
+
+    if format_ is not None and output is None:
+        raise UsageError("Expected -o DIR with --format, found none; standard output is always JSON lines")
+    if queries == "-" and any(text.partition("=")[2].strip() == "-" for text in inputs):
+        raise UsageError("Expected `-` (standard input) for the queries or an input, found it for both")
+    started = time.perf_counter()
+    engine = load_engine(queries, sharing, index)
+    driver = Driver(engine)
+    with ExitStack() as stack:
+        feeds = open_feeds(engine, inputs)
+        for feed in feeds:
+            stack.callback(feed.close)
+        if not quiet:
+            note_missing_inputs(engine, {feed.stream for feed in feeds})
+        interrupts = stack.enter_context(Interrupts())
+        results = Results(engine.queries, interrupts, output, format_ or "parquet", overwrite)
+        stack.callback(results.close)
+        shown = sys.stderr.isatty() and not quiet and (output is not None or not sys.stdout.isatty())
+        update = stack.enter_context(Progress(driver, feeds, shown=shown))
+        from penstock.connectors.merge import read_in_time_order, replay
+
+        steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)
+        driver.run(steps, update)
+    if not quiet:
+        for line in summarise(engine, driver, results, time.perf_counter() - started):
+            note(line)
+    if driver.first_failure is not None:
+        raise click.exceptions.Exit(driver.first_failure.exit_code)
+
+
+def note_missing_inputs(engine: Engine, given: set[str]) -> None:
+    """A stream that a query reads and no -i names is empty: that may be meant, so it is only said."""
+    from .session import note, streams_read
+
+    read = dict.fromkeys(stream for streams in streams_read(engine).values() for stream in streams)
+    for stream in read:
+        if stream not in given:
+            note(f"Note: no -i for the stream `{stream}`: it is empty")
+
+
+def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) -> list[str]:
+    """A line per query (rows of its streams, results, seconds of work, file), then one for the run."""
+    from .session import streams_read
+
+    stats = engine.stats()
+    read = streams_read(engine)
+    rows = []
+    for name, query in engine.queries.items():
+        rows_in = sum(stats["streams"][stream]["rows_in"] for stream in read[name])
+        busy_s = sum(operator["busy_s"] for operator in stats["queries"][name]["operators"])
+        place = results.path_of(name)
+        rows.append(
+            (
+                name,
+                f"{rows_in:,} rows",
+                f"{query.count:,} results",
+                f"{busy_s:.2f} s",
+                f"  {place}" if place else "",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = [
+        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}{row[4]}"
+        for row in rows
+    ]
+    late = sum(stream["rows_late"] for stream in stats["streams"].values())
+    dropped = f", {late:,} late rows dropped" if late else ""
+    return [*lines, f"{driver.rows:,} rows in {seconds:.2f} s, {driver.rows / seconds:,.0f} rows/s{dropped}"]

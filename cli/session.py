@@ -1,0 +1,124 @@
+"""From the words of a command line to an engine with its queries and the feeds of its streams."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from penstock.engine.errors import QueryError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from penstock.api import Engine
+    from penstock.connectors.merge import Feed
+
+STANDARD_INPUT = "-"
+
+
+def note(text: str) -> None:
+    """One line beside the results, on standard error."""
+    click.echo(text, err=True)
+
+
+def load_engine(queries: str, sharing: str, index: str) -> Engine:
+    """An engine with the statements of the file `queries` executed; errors name the file."""
+    from penstock.api import Engine
+
+    sql = _read_statements(queries)
+    engine = Engine(sharing=sharing, index=index)
+    compile_notice.listen()
+    try:
+        engine.execute(sql)
+    except QueryError as error:
+        error.args = (f"{error}, in `{queries}`",)
+        raise
+    if not engine.queries:
+        raise QueryError(f"Expected at least one CREATE QUERY in `{queries}`, found none")
+    return engine
+
+
+def _read_statements(path: str) -> str:
+    try:
+        if path == STANDARD_INPUT:
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        with open(path, encoding="utf-8-sig") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"Expected a file of statements at `{path}`, found: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"Expected a file of statements at `{path}`, found bytes that are not text"
+        ) from None
+
+
+class CompileNotice:
+    """Says once that kernels are being compiled, when the first one is; `count` is how many were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._listening = False
+
+    def listen(self) -> None:
+        """Be told of compilations from now on; loads Numba, which an engine does anyway."""
+        from penstock.engine.kernels.jit import on_compile
+
+        if not self._listening:
+            self._listening = True
+            on_compile(self._hear)
+
+    def _hear(self) -> None:
+        self.count += 1
+        if self.count == 1:
+            note("Compiling kernels for this machine, once ...")
+
+
+compile_notice = CompileNotice()
+
+
+def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+    """The files of every `-i`, by the declared name of their stream."""
+    from penstock.connectors.inputs import parse_input
+
+    declared = {name.lower(): name for name in engine.streams}
+    files: dict[str, list[tuple[str, ...]]] = {}
+    for text in inputs:
+        spec = parse_input(text)
+        name = declared.get(spec.stream.lower())
+        if name is None:
+            hint = did_you_mean(spec.stream, declared.values()) or ""
+            raise UsageError(
+                f"Expected a declared stream in `-i {text}`, found `{spec.stream}`. {hint}".rstrip()
+            )
+        files.setdefault(name, []).append(spec.paths)
+    if sum(paths.count(STANDARD_INPUT) for own in files.values() for paths in own) > 1:
+        raise UsageError("Expected `-` (standard input) for one input, found it for several")
+    return files
+
+
+def open_feeds(engine: Engine, inputs: Sequence[str]) -> list[Feed]:
+    """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
+    from penstock.connectors.merge import Feed
+
+    with ExitStack() as opened:
+        feeds = []
+        for name, files in match_inputs(engine, inputs).items():
+            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us(engine, name))
+            opened.callback(feed.close)
+            feeds.append(feed)
+        opened.pop_all()
+    return feeds
+
+
+def slack_us(engine: Engine, stream: str) -> int:
+    """How late a row of the stream may be."""
+    return engine._stream(stream).slack_us
+
+
+def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:
+    """The streams each query reads."""
+    from penstock.optimizer.logical import streams_of
+
+    return {name: streams_of(query._bound.root) for name, query in engine.queries.items()}

@@ -1,0 +1,152 @@
+"""Statements to what they mean: names, types, windows and the kind of output settled.
+
+`bind_query` goes from a parsed query to a logical one; `bind_relation` declares a stream or table.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.engine.errors import BindError, QueryError, UnsupportedError
+from penstock.engine.types import SqlType
+
+from .bind_context import BindContext, Tree
+from .bind_relation import bind_relation
+from .bind_select import SelectBinder
+from .bind_set_operation import cast_columns
+from .catalog import Catalog
+from .logical import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Query,
+    SetOperation,
+    StreamScan,
+    TableScan,
+    UnionAll,
+    inputs_of,
+)
+from .source import fail
+from .statements import SelectStatement
+
+Emit = Literal["inserts", "changes", "delta", "complete"]
+
+RESERVED_OUTPUTS = ("_ts", "_diff")
+# Plans are walked recursively.
+MAX_PLAN_DEPTH = 200
+
+
+def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
+    """The query with every name, type and window settled; raises a QueryError with a position."""
+    context = BindContext(parsed, catalog)
+    try:
+        root = SelectBinder(context).bind(parsed.tree, {})
+    except RecursionError:
+        raise fail(UnsupportedError, "A query nested this deep is not supported", parsed.position) from None
+    for offset, written in parsed.windows.items():
+        if offset not in context.used_windows:
+            message = "Expected a window behind the name of a stream, found it elsewhere"
+            raise fail(BindError, message, written.position)
+    root = cast_columns(
+        root, [SqlType.VARCHAR if field.type is SqlType.NULL else field.type for field in root.fields]
+    )
+    nodes = _walk(root, parsed)
+    if not any(isinstance(node, StreamScan) for node in nodes):
+        message = "Expected a stream in the query, found only tables"
+        raise fail(BindError, message, parsed.position)
+    _check_outputs(context, root)
+    emit = _settle_emit(parsed, nodes)
+    _check_windows(nodes, emit)
+    tail = parsed.tail
+    return Query(root, emit, tail.emit_position or parsed.position, tail.hop, tail.late, parsed.sql)
+
+
+def _walk(root: Node, parsed: SelectStatement) -> list[Node]:
+    """All nodes, inputs in order."""
+    nodes: list[Node] = []
+    stack: list[tuple[Node, int]] = [(root, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_PLAN_DEPTH:
+            message = f"A query of more than {MAX_PLAN_DEPTH} steps one above the other is not supported"
+            raise fail(UnsupportedError, message, parsed.position)
+        nodes.append(node)
+        stack.extend((below, depth + 1) for below in reversed(inputs_of(node)))
+    return nodes
+
+
+def _check_outputs(context: BindContext, root: Node) -> None:
+    for field in root.fields:
+        if field.name.lower() in RESERVED_OUTPUTS:
+            message = f"Expected a name other than `{field.name}` for a result column, which every result has"
+            raise _at_output(context, message, field.name)
+
+
+def _at_output(context: BindContext, message: str, name: str) -> QueryError:
+    from sqlglot import exp
+
+    place: Tree = context.statement.tree
+    for identifier in place.find_all(exp.Identifier):
+        if str(identifier.this).lower() == name.lower():
+            place = identifier
+            break
+    return context.error(BindError, message, place, "Write another name after AS")
+
+
+def _why_not_monotone(nodes: list[Node]) -> str | None:
+    """What in the query can take a row back other than by expiry; None if nothing can."""
+    for node in nodes:
+        match node:
+            case Aggregate():
+                return "an aggregate changes its rows"
+            case Distinct():
+                return "DISTINCT takes a row back when its last duplicate leaves"
+            case SetOperation():
+                return f"{node.kind.upper()}{' ALL' if node.all else ''} takes rows back"
+            case Join(kind="semi"):
+                return "EXISTS takes a row back when its partner leaves"
+            case Join(kind="anti"):
+                return "NOT EXISTS takes a row back when a partner comes"
+            case Join(kind="left" | "right" | "full"):
+                return f"a {node.kind.upper()} JOIN takes a row back when a partner comes"
+            case Join() | Filter() | Project() | UnionAll() | StreamScan() | TableScan():
+                continue
+    return None
+
+
+def _settle_emit(parsed: SelectStatement, nodes: list[Node]) -> Emit:
+    tail = parsed.tail
+    obstacle = _why_not_monotone(nodes)
+    if tail.emit is None:
+        return "complete" if tail.hop is not None else "inserts" if obstacle is None else "changes"
+    position = tail.emit_position or parsed.position
+    if tail.hop is None and tail.emit in ("delta", "complete"):
+        message = f"Expected HOP BY with EMIT {tail.emit.upper()}, found none"
+        raise fail(BindError, message, position, "Write HOP BY 1 MINUTE before EMIT, or EMIT CHANGES")
+    if tail.hop is not None and tail.emit in ("inserts", "changes"):
+        message = f"Expected EMIT COMPLETE or EMIT DELTA with HOP BY, found EMIT {tail.emit.upper()}"
+        raise fail(BindError, message, position)
+    if tail.emit == "inserts" and obstacle is not None:
+        message = f"Expected EMIT CHANGES, because {obstacle}, found EMIT INSERTS"
+        raise fail(BindError, message, position)
+    return tail.emit
+
+
+def _check_windows(nodes: list[Node], emit: Emit) -> None:
+    """A stream may go without a window only if nothing of it is kept: rows pass and are forgotten."""
+    passes = all(isinstance(node, StreamScan | Filter | Project | UnionAll) for node in nodes)
+    if passes and emit == "inserts":
+        return
+    for node in nodes:
+        if isinstance(node, StreamScan) and not node.windowed:
+            hint = (
+                f"Write `{node.stream} [RANGE 5 MINUTES]`, or WINDOW 5 MINUTES at the end, "
+                f"or `{node.stream} [RANGE UNBOUNDED]` to keep every row"
+            )
+            raise fail(BindError, f"Expected a window on `{node.stream}`, found none", node.position, hint)
+
+
+__all__ = ["bind_query", "bind_relation"]

@@ -1,0 +1,219 @@
+"""Measuring the weights of the cost model on this machine: `penstock calibrate`.
+
+As in section 4.2 of the window-join paper: each index runs with a search-only and an update-only load at 20
+points, and the weight is what fits the measured times best to the accesses that cost.py counts. The paper's
+points are rates; cost is linear in those by construction, so ours are window sizes, where the formula could be
+wrong. The fit minimises the relative error: indexes are chosen by ratios, at small windows as at large ones.
+
+Beyond the paper's weights: what a match costs in a tree, what a pair costs after it is found, and what a row
+costs whatever the index.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.engine.expression import Column
+from penstock.engine.indexes.build import INDEX_KINDS, build_index
+from penstock.engine.indexes.index import Index, Probes
+from penstock.engine.ingest import StreamSchema
+from penstock.engine.kernels.merge import merge_pairs
+from penstock.engine.plan import EQUALITY, JoinNode, SideNode, SourceNode
+from penstock.engine.runtime import Runtime
+from penstock.engine.store import Store
+from penstock.engine.types import SqlType
+from penstock.engine.window import Window
+
+from .cost import ACCESSES, OURS
+from .weights import Weights
+
+NOTHING = np.empty(0, np.int64)
+MATCHES = (0.25, 1.0, 4.0, 16.0)  # per probe, in turn over the windows
+BATCH_ROWS = 8_192
+STEP_ROWS = 8  # rows that enter, and leave, at once
+SCAN_ROWS = 10_000_000  # looked at by a scan in one run
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: window sizes, probes and rows of a run, and runs, of which the fastest counts."""
+
+    windows: tuple[int, ...]
+    operations: int
+    runs: int
+
+
+FULL = Effort(tuple(int(size) for size in np.geomspace(50, 50_000, 20)), 40_000, 5)
+QUICK = Effort((50, 500, 5_000, 20_000), 4_000, 2)
+
+
+def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool = False) -> Weights:
+    """Measure the weights; `progress` is told what was found, a line at a time. Takes some ten seconds."""
+    effort = QUICK if quick else FULL
+    rng = np.random.default_rng(1)
+    fitted: dict[str, tuple[float, float]] = {}
+    for kind in INDEX_KINDS:
+        search_time(kind, 50, 1.0, QUICK, rng)  # compiled, if it was not
+        update_time(kind, 50, QUICK, rng)
+        searches, updates = [], []
+        for place, rows in enumerate(effort.windows):
+            matches = MATCHES[place % len(MATCHES)]
+            accesses = ACCESSES[kind](rows, matches, OURS)
+            searches.append((accesses.search, search_time(kind, rows, matches, effort, rng)))
+            updates.append((accesses.update, update_time(kind, rows, effort, rng)))
+        fitted[kind] = fit(searches), fit(updates)
+        search, update = fitted[kind]
+        progress(
+            f"{kind}: search {search * 1e9:.3g} ns an access (within {misfit(searches, search):.0%}), "
+            f"update {update * 1e9:.3g} ns (within {misfit(updates, update):.0%})"
+        )
+    walk = fit([(1.0, walk_time(kind, effort, rng)) for kind in ("t-tree", "b+tree")])
+    pair = pair_time(effort, rng)
+    row = row_time(effort)
+    progress(f"{walk * 1e9:.3g} ns a match in a tree, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
+    return Weights(
+        *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row, machine()
+    )
+
+
+def fit(points: list[tuple[float, float]]) -> float:
+    """The weight w that makes w * accesses closest to the seconds, in relative terms."""
+    ratios = np.array([accesses / seconds for accesses, seconds in points])
+    return float(ratios.sum() / (ratios**2).sum())
+
+
+def misfit(points: list[tuple[float, float]], weight: float) -> float:
+    """How far the fitted cost is from the measured one, as a rule (median)."""
+    return float(np.median([abs(weight * accesses / seconds - 1) for accesses, seconds in points]))
+
+
+def fastest(runs: int, work: Callable[[], float]) -> float:
+    """Seconds of the fastest run: what disturbs a run only ever makes it slower."""
+    return min(work() for _ in range(runs))
+
+
+def search_time(kind: str, rows: int, matches: float, effort: Effort, rng: np.random.Generator) -> float:
+    """Seconds of a probe into a window that does not change."""
+    distinct = max(1, round(rows / matches))
+    index = build_index(kind, 0, rng.integers(0, distinct, rows))
+    count = effort.operations if kind != "scan" else max(20, min(effort.operations, SCAN_ROWS // rows))
+    keys = rng.integers(0, distinct, count)
+    first, last = np.zeros(count, np.int64), np.full(count, rows)
+
+    def run() -> float:
+        probes = Probes(keys, keys, first, last, rows)
+        began = time.perf_counter()
+        index.run(probes, NOTHING, NOTHING, True)
+        return time.perf_counter() - began
+
+    return fastest(effort.runs, run) / count
+
+
+def update_time(kind: str, rows: int, effort: Effort, rng: np.random.Generator) -> float:
+    """Seconds for a row to enter and another to leave; probers that seek nothing say when."""
+    total = rows + effort.operations
+    keys = rng.integers(0, rows, total)
+
+    def run() -> float:
+        index = build_index(kind, 0, keys[:rows])
+        began = time.perf_counter()
+        for start in range(rows, total, BATCH_ROWS):
+            replace_rows(index, keys[start : start + BATCH_ROWS], start, rows)
+        return time.perf_counter() - began
+
+    return fastest(effort.runs, run) / effort.operations
+
+
+def replace_rows(index: Index, keys: NDArray, start: int, window: int) -> None:
+    """Rows from `start` on enter a full window, a few at a time, and as many leave."""
+    end = start + len(keys)
+    index.extend(keys)
+    until = np.arange(start + STEP_ROWS, end + 1, STEP_ROWS)
+    nothing = np.ones(len(until), np.int64), np.zeros(len(until), np.int64)
+    index.run(Probes(*nothing, until - window, until, end), NOTHING, NOTHING, True)
+    index.purge(end - window)
+
+
+def walk_time(kind: str, effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> float:
+    """Seconds per match of a probe that finds a hundred, over one that finds one."""
+    index = build_index(kind, 0, rng.permutation(rows))
+    count = max(100, effort.operations // 20)
+    low = rng.integers(0, rows - 100, count)
+    first, last = np.zeros(count, np.int64), np.full(count, rows)
+    out_prober, out_row = np.empty((2, 100 * count), np.int64)
+
+    def run(high: NDArray) -> float:
+        probes = Probes(low, high, first, last, rows)
+        began = time.perf_counter()
+        index.run(probes, out_prober, out_row, False)
+        return time.perf_counter() - began
+
+    many, one = (fastest(2 * effort.runs, lambda width=width: run(low + width)) for width in (99, 0))  # type: ignore[misc]
+    return max(many - one, 0.01 * many) / (99 * count)
+
+
+def pair_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> float:
+    """Seconds to merge a found pair by time and to gather two columns of each of its rows."""
+    store = Store([SqlType.BIGINT, SqlType.DOUBLE])
+    ts = np.arange(rows)
+    store.append(ts, [pa.array(ts), pa.array(rng.random(rows))])
+    count = min(rows, effort.operations)
+    found = [(np.sort(rng.integers(0, rows, count)), rng.integers(0, rows, count)) for _ in range(2)]
+
+    def run() -> float:
+        began = time.perf_counter()
+        out = [np.empty(2 * count, np.int64) for _ in range(3)]
+        (a, a_row), (b, b_row) = found
+        merge_pairs(a, a_row, 0, count, True, ts, 0, b, b_row, 0, count, True, ts, 0, *out)
+        for side in out[1:]:
+            for column in store.columns:
+                column.view().take(side)
+        return time.perf_counter() - began
+
+    return fastest(4 * effort.runs, run) / (2 * count)
+
+
+def row_time(effort: Effort) -> float:
+    """Seconds for a row to be taken in, stored and dropped by a join whose other side stays empty."""
+    rows = 5 * effort.operations
+    types = (SqlType.TIMESTAMP, SqlType.BIGINT)
+    ts = np.arange(rows) * 1_000
+    table = pa.table({"ts": pa.array(ts, pa.timestamp("us")), "key": ts})
+    side = SideNode(Window("range", 10_000_000), None, (Column(SqlType.BIGINT, 1),), (), "scan")
+    plan = JoinNode(SourceNode("a", types), SourceNode("b", types), side, side, EQUALITY)
+    schema = pa.schema([("_ts", pa.timestamp("us"))])
+
+    def run() -> float:
+        runtime = Runtime(time.perf_counter)
+        for name in "ab":
+            runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
+        runtime.add_query("q", plan, schema, True)
+        began = time.perf_counter()
+        runtime.push("a", table)
+        runtime.close()
+        return time.perf_counter() - began
+
+    run()
+    return fastest(effort.runs, run) / rows
+
+
+def machine() -> str:
+    """The processor, the number of cores and the system, and nothing that names this one machine."""
+    model = ""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            model = next(
+                (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), ""
+            )
+    except OSError:
+        pass
+    model = model or platform.processor() or platform.machine()
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
