@@ -29,7 +29,7 @@ def write_pairs(  # type: ignore[no-untyped-def]
 ):
     """All pairs of row numbers, in the order in which they are found. Returns how many.
 
-    ts, key: int64 by row. heads: int32[a power of two], -1; links: int32 by row; out: int64 with room for all.
+    ts, key: int64 by row. heads: int32[a power of two], -1; links: int32 by row; out: int64, room for all.
     """
     mask = len(a_heads) - 1
     i = j = a_low = b_low = found = 0

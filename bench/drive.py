@@ -56,14 +56,26 @@ def push_all(engine: Engine, query: Query, feed: Feed, counting: bool) -> int:
 
 
 def contestant(
-    name: str, sql: str, feed: Feed, counting: bool, index: str | tuple[str, str] = "auto"
+    name: str,
+    sql: str,
+    feed: Feed,
+    counting: bool,
+    index: str | tuple[str, str] = "auto",
+    filling: Feed | None = None,
 ) -> Contestant:
-    """The engine in a race; starting it is not timed."""
+    """The engine in a race; starting it is not timed, nor is pushing `filling`."""
+
+    def prepare() -> tuple[Engine, Query]:
+        engine, query = start(sql, counting, index)
+        for a, b in filling.slices if filling is not None else ():
+            engine.push("a", a)
+            engine.push("b", b)
+        return engine, query
 
     def run(started: tuple[Engine, Query]) -> int:
         return push_all(*started, feed, counting)
 
-    return Contestant(name, run, lambda: start(sql, counting, index))
+    return Contestant(name, run, prepare)
 
 
 def running_join(query: Query) -> WindowJoin:

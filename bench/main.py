@@ -16,6 +16,7 @@ from .report import save, show
 Tell = Callable[[str], None]
 Bench = Callable[[bool, Path, Tell], Outcome]
 
+FILE_WIDTH = 140  # columns, when the output is not a terminal
 EXTRA = ("duckdb", "polars", "matplotlib")
 
 
@@ -50,10 +51,12 @@ def run(names: list[str], quick: bool, out: Path) -> int:
     except OSError as error:
         raise UsageError(f"Expected a folder for the results, found `{out}`: {error.strerror}") from None
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
     agree = True
     for name in names or list(BENCHES):
-        outcome = BENCHES[name](quick, out, lambda line: console.print(f"[dim]{line} ...[/dim]"))  # noqa: B023
-        show(outcome, console)
+        outcome = BENCHES[name](quick, out, lambda line: console.print(f"[dim]{line} ...[/dim]"))
+        show(outcome, console, quick)
         written = [save(outcome, out, quick), *(out / picture for picture in outcome.pictures)]
         console.print("Written: " + ", ".join(str(path) for path in written), soft_wrap=True, highlight=False)
         agree &= outcome.agrees

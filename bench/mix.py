@@ -1,9 +1,9 @@
 """Figures 2 to 4 and Table 3 of the window-join paper, with our indexes: estimated against measured.
 
-A combination is named as in the paper: the first letter is the index on window A, the second that on window B;
-H hash, T T-tree, N none (scan). Windows are counted in rows (physical, as the paper's), so that they stay full
-whatever the mix of rates; rows of both streams come in random order. A cost is seconds of one core per row of
-input, which is the paper's cost per unit of time for rates that add up to one.
+A combination is named as in the paper: the first letter is the index on window A, the second that on window
+B; H hash, T T-tree, N none (scan). Windows are counted in rows (physical, as the paper's), so that they stay
+full whatever the mix of rates; rows of both streams come in random order. A cost is seconds of one core per
+row of input, which is the paper's cost per unit of time for rates that add up to one.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Line:
 
 @dataclass(slots=True)
 class Outcome:
-    """A bench's result. `disagreements`: answers that should have been equal and were not; they fail the bench."""
+    """A bench's result. `disagreements`: answers that should have been equal and were not; they fail it."""
 
     bench: str
     lines: list[Line] = field(default_factory=list)

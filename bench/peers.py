@@ -1,7 +1,7 @@
 """What a user would take instead for one join: DuckDB over whole tables, Polars in a loop of micro-batches.
 
-A pair counts when keys are equal and |ts - ts| < size. Each gets its data in its own form beforehand, only the
-columns it needs, and several formulations of the query, of which the fastest counts.
+A pair counts when keys are equal and |ts - ts| < size. Each gets its data in its own form beforehand, only
+the columns it needs, and several formulations of the query, of which the fastest counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DuckDb:
         )
 
     def _two_buckets(self, widths: int) -> int:
-        """Wider buckets, of which a row's time either way touches one or two; key and bucket in one number."""
+        """Wider buckets, of which a row reaches one or two; key and bucket in one number."""
         width = widths * self._size
         low, high = f"(ts - {self._size - 1}) // {width}", f"(ts + {self._size - 1}) // {width}"
         return self._count(

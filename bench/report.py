@@ -21,7 +21,7 @@ PACKAGES = ("penstock", "numba", "numpy", "pyarrow", "duckdb", "polars", "matplo
 STYLES = {"pass": "green", "miss": "bold red", "": ""}
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def show(outcome: Outcome, console: Console, quick: bool) -> None:
     """The lines as a table, then what disagreed and what was missed."""
     table = Table(title=f"penstock bench {outcome.bench}", title_justify="left", title_style="bold")
     for title, justify in (
@@ -51,13 +51,12 @@ def show(outcome: Outcome, console: Console) -> None:
         console.print(f"[bold red]different answers[/bold red]  {what}", soft_wrap=True)
     missed = [line for line in outcome.lines if line.verdict == "miss"]
     met = sum(line.verdict == "pass" for line in outcome.lines)
-    console.print(
-        f"{met} targets met, {len(missed)} missed; {'all answers agree' if outcome.agrees else 'ANSWERS DIFFER'}"
-    )
+    agreement = "all answers agree" if outcome.agrees else "[bold red]answers differ[/bold red]"
+    scale = " (with --quick; targets are meant for the full run)" if quick else ""
+    console.print(f"{agreement}; {met} targets met, {len(missed)} missed{scale}")
     for line in missed:
-        console.print(
-            f"  [bold red]missed[/bold red]  {line.group}: {line.name} {write_value(line)}, target {line.target}"
-        )
+        what = f"{line.group}: {line.name} {write_value(line)}, target {line.target}"
+        console.print(f"  [bold red]missed[/bold red]  {what}", soft_wrap=True)
 
 
 def write_value(line: Line) -> str:

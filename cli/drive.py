@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from penstock.api import Engine
+from penstock.connectors.batch import Batch
 from penstock.connectors.merge import Step
 from penstock.engine.errors import DataError, PenstockError
 
@@ -27,7 +28,7 @@ class Driver:
         """All steps, then the end of the streams."""
         for step in steps:
             if step.batch is not None:
-                self._push(step)
+                self._push(step.stream, step.batch)
             # Streams that have ended, or have no input at all, must not hold the others' results back.
             if step.reached_us is not None:
                 self._guard(partial(self._engine.advance, step.reached_us))
@@ -36,20 +37,20 @@ class Driver:
                 return
         self._guard(self._engine.close)
 
-    def _push(self, step: Step) -> None:
-        batch = step.batch
-        assert batch is not None
+    def _push(self, stream: str, batch: Batch) -> None:
+        """Rows into a stream; if one is bad those before it still go in, so that batches do not matter."""
         try:
-            self._guard(partial(self._engine.push, step.stream, batch.data))
+            self._guard(partial(self._engine.push, stream, batch.data))
         except DataError as error:
             if error.row is None:
                 raise
+            if error.row > 1:
+                self._push(stream, batch.slice(0, error.row - 1))
             source, row = batch.place(error.row)
             raise type(error)(error.message, source=source, row=row) from None
         self.rows += len(batch)
-        self.now_us = (
-            max(self.now_us, int(batch.times[-1])) if self.now_us is not None else int(batch.times[-1])
-        )
+        latest = int(batch.times[-1])
+        self.now_us = latest if self.now_us is None else max(self.now_us, latest)
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Tells a query's failure, after which the engine goes on, from everything else, which is raised."""

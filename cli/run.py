@@ -117,16 +117,12 @@ def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) 
     for name, query in engine.queries.items():
         rows_in = sum(stats["streams"][stream]["rows_in"] for stream in read[name])
         busy_s = sum(operator["busy_s"] for operator in stats["queries"][name]["operators"])
-        place = results.path_of(name)
-        rows.append(
-            (
-                name,
-                f"{rows_in:,} rows",
-                f"{query.count:,} results",
-                f"{busy_s:.2f} s",
-                f"  {place}" if place else "",
-            )
+        ending = "".join(
+            f"  {word}"
+            for word in (results.path_of(name), stats["queries"][name]["error"] and "stopped")
+            if word
         )
+        rows.append((name, f"{rows_in:,} rows", f"{query.count:,} results", f"{busy_s:.2f} s", ending))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}{row[4]}"

@@ -62,6 +62,21 @@ def convert_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def convert_rows(batch: pa.RecordBatch, schema: pa.Schema) -> tuple[pa.RecordBatch, DataError | None]:
+    """The rows before the first bad one, and what is wrong with that one; all rows and None if none is bad.
+
+    What a run gives before it stops at a bad row must not depend on where batches were cut.
+    """
+    try:
+        return convert_batch(batch, schema), None
+    except DataError as error:
+        if error.row is None:
+            raise
+        # Another column may have a bad value in an earlier row.
+        good, earlier = convert_rows(batch.slice(0, error.row - 1), schema)
+        return good, earlier or error
+
+
 def convert_column(column: pa.Array, field: pa.Field) -> pa.Array:
     """The column in the type of `field`, or a DataError with the row, from 1, of the first bad value."""
     type_ = column.type

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.engine.errors import DataError, UsageError
 
 from .batch import NO_TIME, Batch, running_times
-from .convert import convert_batch
+from .convert import convert_rows
 from .readers import BATCH_ROWS, Reader, open_reader
 from .source import STANDARD_INPUT, file_error, reading, show_path
 
@@ -103,12 +103,14 @@ class Input:
                 for start in range(0, len(whole), BATCH_ROWS):
                     part = whole.slice(start, BATCH_ROWS)
                     try:
-                        batch = convert_batch(part, self._schema)
-                    except DataError as error:
-                        row = None if error.row is None else error.row + rows_done
-                        raise type(error)(error.message, source=show_path(path), row=row) from None
+                        batch, error = convert_rows(part, self._schema)
+                    except DataError as wrong_type:
+                        raise type(wrong_type)(wrong_type.message, source=show_path(path)) from None
                     rows_done += len(batch)
-                    yield batch
+                    if len(batch):
+                        yield batch
+                    if error is not None:
+                        raise type(error)(error.message, source=show_path(path), row=rows_done + 1)
 
     @property
     def bytes_done(self) -> float:

@@ -42,7 +42,12 @@ class JsonLinesReader:
         """The key of each column, and the types to parse with: times as the text or numbers they are."""
         rows = []
         for number, line in enumerate(_lines(block)[:NAMED_ROWS], start=1):
-            rows.append(self._parse_line(line, number))
+            try:
+                rows.append(self._parse_line(line, number))
+            except DataError:
+                if not rows:
+                    raise
+                break  # what is wrong will be said when the rows before it have been given
         found = list(dict.fromkeys(key for row in rows for key in row))
         keys = [found[at] for at in match_columns(self._schema.names, found, self._path)]
         fields = []
@@ -65,12 +70,16 @@ class JsonLinesReader:
             read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
             try:
                 table = pa_json.read_json(pa.BufferReader(block), read, options)
-                batch = table.select(self._keys).combine_chunks().to_batches(len(block))
+                batches = table.select(self._keys).combine_chunks().to_batches(len(block))
+                error = None
             except pa.ArrowInvalid:
-                batch = [self._parse_slowly(block)]
-            for part in batch:
-                self._rows_done += len(part)
-                yield part
+                rows, error = self._parse_slowly(block)
+                batches = [rows]
+            for batch in batches:
+                self._rows_done += len(batch)
+                yield batch
+            if error is not None:
+                raise error
             block = next(self._blocks, b"")
 
     def _parse_line(self, line: bytes, row: int) -> dict[str, Any]:
@@ -90,27 +99,38 @@ class JsonLinesReader:
             row=row,
         )
 
-    def _parse_slowly(self, block: bytes) -> pa.RecordBatch:
-        first_row = self._rows_done + 1
+    def _parse_slowly(self, block: bytes) -> tuple[pa.RecordBatch, DataError | None]:
+        """The rows before the first bad one, and what is wrong with that one."""
         columns: list[list[Any]] = [[] for _ in self._keys]
-        for row, line in enumerate(_lines(block), start=first_row):
-            values = self._parse_line(line, row)
-            for key, field, column in zip(self._keys, self._schema, columns, strict=True):
-                declared = sql_type(field)
-                try:
-                    column.append(_as_declared(values.get(key), declared))
-                except ValueError:
-                    raise DataError(
-                        f"Expected {WANTED[declared]} in column `{field.name}`,"
-                        f" found `{_shorten(json.dumps(values[key], ensure_ascii=False))}`",
-                        source=self._path,
-                        row=row,
-                    ) from None
+        failure = None
+        for row, line in enumerate(_lines(block), start=self._rows_done + 1):
+            try:
+                values = self._read_values(line, row)
+            except DataError as error:
+                failure = error
+                break
+            for column, value in zip(columns, values, strict=True):
+                column.append(value)
         arrays = [
             pa.array(column, pa.string() if sql_type(field) is SqlType.TIMESTAMP else field.type)
             for field, column in zip(self._schema, columns, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, names=self._keys)
+        return pa.RecordBatch.from_arrays(arrays, names=self._keys), failure
+
+    def _read_values(self, line: bytes, row: int) -> list[Any]:
+        found = self._parse_line(line, row)
+        values = []
+        for key, field in zip(self._keys, self._schema, strict=True):
+            try:
+                values.append(_as_declared(found.get(key), sql_type(field)))
+            except ValueError:
+                raise DataError(
+                    f"Expected {WANTED[sql_type(field)]} in column `{field.name}`,"
+                    f" found `{_shorten(json.dumps(found[key], ensure_ascii=False))}`",
+                    source=self._path,
+                    row=row,
+                ) from None
+        return values
 
     def share_done(self) -> float:
         return self._source.bytes_done / self._source.bytes_total if self._source.bytes_total else 0.0

@@ -133,7 +133,7 @@ class CsvReader:
         self._source = source
         self._delimiter = delimiter
         self._bad_row: Any = None
-        self._rows_before = 0  # of the block that is being parsed
+        self._rows_before = 0  # the block of a pipe that is being parsed
         self._path = show_path(source.path)
         self._names = self._read_header()
         self._positions = match_columns(schema.names, self._names, self._path)
@@ -173,36 +173,54 @@ class CsvReader:
             quoted_strings_can_be_null=False,
             check_utf8=False,
         )
+        rows_done = 0
+        for batch in self._parse(read, parse, convert):
+            # Arrow reads ahead: the bad row may be in a later batch than the one in which it is known.
+            good = (
+                len(batch) if self._bad_row is None else min(len(batch), self._bad_row.number - 1 - rows_done)
+            )
+            rows_done += good
+            if good:
+                yield batch.select(wanted).slice(0, good)
+            if good < len(batch):
+                break
+        if self._bad_row is not None:
+            raise DataError(
+                f"Expected {self._bad_row.expected_columns} fields as in the header,"
+                f" found {self._bad_row.actual_columns}",
+                source=self._path,
+                row=self._bad_row.number,
+            )
+
+    def _parse(self, read: Any, parse: Any, convert: Any) -> Iterator[pa.RecordBatch]:
+        """Batches as Arrow parses them, rows with too few or too many fields left out and noted."""
+        import pyarrow.csv as pa_csv
+
+        if self._source.bytes_total is None:
+            # A pipe is read here and not by Arrow: rows go on as they come, and an interrupt is heard.
+            for block in cut_blocks(self._source, quoted=True):
+                read.block_size = len(block) + 1
+                table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
+                self._rows_before += len(table)
+                yield from table.to_batches()
+            return
+        if not self._source.peek(1):
+            return
         try:
-            if self._source.bytes_total is None:
-                # A pipe is read here and not by Arrow: rows go on as they come, and an interrupt is heard.
-                for block in cut_blocks(self._source, quoted=True):
-                    read.block_size = len(block) + 1
-                    table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
-                    self._rows_before += len(table)
-                    yield from table.select(wanted).to_batches()
-            elif self._source.peek(1):
-                for batch in pa_csv.open_csv(self._source.as_stream(), read, parse, convert):
-                    yield batch.select(wanted)
+            yield from pa_csv.open_csv(self._source.as_stream(), read, parse, convert)
         except pa.ArrowInvalid as error:
-            if self._bad_row is not None:
-                raise DataError(
-                    f"Expected {self._bad_row.expected_columns} fields as in the header,"
-                    f" found {self._bad_row.actual_columns}",
-                    source=self._path,
-                    row=self._rows_before + self._bad_row.number,
-                ) from None
-            if "straddl" in str(error):
-                longest = f"{BLOCK_BYTES >> 20} MB"
-                raise DataError(
-                    f"Expected rows of at most {longest}, found a longer one or a quote that never closes",
-                    source=self._path,
-                ) from None
-            raise
+            if "straddl" not in str(error):
+                raise
+            longest = f"{BLOCK_BYTES >> 20} MB"
+            raise DataError(
+                f"Expected rows of at most {longest}, found a longer one or a quote that never closes",
+                source=self._path,
+            ) from None
 
     def _note_bad_row(self, row: Any) -> str:
-        self._bad_row = row
-        return "error"
+        if self._bad_row is None:
+            self._bad_row = row._replace(number=self._rows_before + row.number)
+        return "skip"
 
     def share_done(self) -> float:
         return _share_of_bytes(self._source)

@@ -54,9 +54,7 @@ def convert_column(column: pa.ChunkedArray, type_: SqlType, name: str, source: s
         ) from None
 
 
-def first_bad_row(
-    column: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], pa.ChunkedArray]
-) -> int:
+def first_bad_row(column: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> int:
     """Position of the first value that `read` refuses, by halving."""
     low, high = 0, len(column)
     while high - low > 1:

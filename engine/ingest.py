@@ -138,12 +138,13 @@ class Ingest:
 
     def _check_range(self, ts: NDArray, in_order: bool) -> None:
         earliest, latest = extremes(ts, in_order)
-        if -MAX_TS < earliest and latest < MAX_TS:
+        if earliest > -MAX_TS and latest < MAX_TS:
             return
         name = self.schema.columns[self.schema.time_column]
         row = int(np.flatnonzero((ts <= -MAX_TS) | (ts >= MAX_TS))[0])
         raise DataError(
-            f"Expected a time within {MAX_TS:,} microseconds of the epoch in column `{name}`, found `{ts[row]}`",
+            f"Expected a time within {MAX_TS:,} microseconds of the epoch in column `{name}`, "
+            f"found `{ts[row]}`",
             source=self.schema.name,
             row=row + 1,
         )

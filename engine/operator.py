@@ -23,9 +23,12 @@ class Operator(Protocol):
     """Reads queues, writes an outlet, remembers what its meaning asks for."""
 
     name: str
-    inputs: Sequence[Queue]
     output: Outlet
     counters: Counters
+
+    @property
+    def inputs(self) -> Sequence[Queue]:
+        """The queues it reads."""
 
     def step(self, quantum: int) -> bool:
         """Do about `quantum` rows of what can be done now; False if nothing could."""

@@ -36,6 +36,11 @@ class Pipeline:
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     error: PenstockError | None = None
 
+    @property
+    def all_operators(self) -> list[Operator]:
+        """Sources first, the sink last."""
+        return [*self.operators.values(), self.sink]
+
 
 class Runtime:
     """Streams, pipelines and a scheduler."""
@@ -62,7 +67,7 @@ class Runtime:
         sink = Sink(schema, self._tap(outlet, taps, plan), f"{name}.sink", counting)
         pipeline = Pipeline(name, plan, sink, parts, taps)
         self.pipelines[name] = pipeline
-        for operator in (*parts.values(), sink):
+        for operator in pipeline.all_operators:
             self._operators.append(operator)
             self._owners[id(operator)] = pipeline
         return pipeline
@@ -108,7 +113,7 @@ class Runtime:
         for outlet, queue in pipeline.taps:
             if queue in outlet.queues:
                 outlet.queues.remove(queue)
-        for operator in (*pipeline.operators.values(), pipeline.sink):
+        for operator in pipeline.all_operators:
             if self._owners.pop(id(operator), None) is not None:
                 self._operators.remove(operator)
 

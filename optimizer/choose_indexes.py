@@ -30,7 +30,7 @@ class IndexChoice:
 
 
 def usable_kinds(condition: Band | None) -> tuple[str, ...]:
-    """Indexes that can serve a condition: all of them equality, not the hash a range, only the scan nothing."""
+    """Indexes that can serve a condition: all serve equality, the hash no range, only the scan any pair."""
     if condition is None:
         return ("scan",)
     if condition == EQUALITY:
@@ -60,9 +60,7 @@ def choose_indexes(
     )
 
 
-def better_index(
-    current: str, condition: Band | None, direction: Direction, weights: Weights
-) -> str | None:
+def better_index(current: str, condition: Band | None, direction: Direction, weights: Weights) -> str | None:
     """The index to change to while running, if that pays well enough."""
     choice = choose_index(condition, direction, weights)
     worth = choice.costs[current] * (1 - MIN_GAIN)

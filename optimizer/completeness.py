@@ -25,5 +25,3 @@ def complete_from(plan: PlanNode, come_to: Mapping[str, int]) -> int | None:
         if side.window.kind == "range" and side.window.size is not None
     ]
     return start + max(windows, default=0)
-
-

@@ -1,8 +1,8 @@
 """What a join costs per second of stream time (Kang, Naughton, Viglas: Evaluating Window Joins, section 4).
 
-The two directions are independent (equation 2): A -> B concerns only the index on B, which A's rows search and
-B's rows enter and leave. So the index of each window is chosen alone. Costs are in seconds of one core per
-second of stream: 1.0 is a core fully busy.
+The two directions are independent (equation 2): A -> B concerns only the index on B, which A's rows search
+and B's rows enter and leave. So the index of each window is chosen alone. Costs are in seconds of one core
+per second of stream: 1.0 is a core fully busy.
 
 A cost is rows accessed times the weight of an access. How many are accessed is said here, once, for the cost
 model and for the calibration which fits the weights to it; what an access takes is measured.
@@ -34,16 +34,22 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How indexes are built: entries per tree node, rows per hash bucket (B/|B|; None: as many buckets as rows)."""
+    """How indexes are built.
+
+    ttree_node, btree_node: entries per node, N. bucket: rows per hash bucket, B/|B|; None: at least as many
+    buckets as rows. scan_start: beginning a scan takes as long as so many rows of it (measured; vector code
+    goes through the first rows slowly).
+    """
 
     ttree_node: int = TTREE_NODE
     btree_node: int = BTREE_NODE
     bucket: float | None = None
+    scan_start: float = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Rows accessed by one probe, by one row entering and leaving, and matches a probe walks along in a tree."""
+    """Rows accessed by a probe and by a row's entering and leaving; matches a probe walks along in a tree."""
 
     search: float
     update: float
@@ -55,13 +61,13 @@ OURS = Layout()
 
 def scan_accesses(rows: float, matches: float, layout: Layout) -> Accesses:
     """Equation 3: a probe looks at every row of the window; entering and leaving is one access each."""
-    return Accesses(rows, 2)
+    return Accesses(layout.scan_start + rows, 2)
 
 
 def hash_accesses(rows: float, matches: float, layout: Layout) -> Accesses:
     """Equation 4: a probe looks at its bucket.
 
-    The paper's buckets are of a given size. Ours are at least as many as the rows, and half as full on average:
+    The paper's buckets are of a given size. Ours are at least as many as the rows, on average twice as many:
     one access to find the bucket, one for each match, one for a foreign row every other time.
     """
     bucket = 1 + matches + 0.5 * min(1.0, rows) if layout.bucket is None else layout.bucket

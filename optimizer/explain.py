@@ -106,7 +106,9 @@ class Explainer:
         running = pipeline.operators[number]
         assert isinstance(running, WindowJoin), "the plan and what runs have come apart"
         title = f"WindowJoin {condition_text(node)}"
-        shown = Description(title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)})
+        shown = Description(
+            title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)}
+        )
         choices = [
             choose_index(node.condition, expected.by_right, self._weights, running.left.index.kind),
             choose_index(node.condition, expected.by_left, self._weights, running.right.index.kind),
@@ -136,8 +138,7 @@ class Explainer:
         )
         for name, source, side, estimate, choice in sides:
             next(numbers)
-            shown.below.append(side_description(name, source, side, estimate, choice))
-            shown.below[-1].data["rate_assumed"] = not self._rates.is_known(source.stream)  # type: ignore[union-attr]
+            shown.below.append(side_description(name, source, side, estimate, choice, self._rates))
         return shown
 
     def _measure(self, shown: Description, running: WindowJoin, expected: JoinEstimate) -> None:
@@ -161,9 +162,10 @@ class Explainer:
                 + choose_index(running.condition, seen.by_left, self._weights, running.right.index.kind).cost
                 + seen.pair_rate * self._weights.pair
             )
-            span_s = (max(running.left.last_ts, running.right.last_ts) - min(
-                running.left.first_ts or 0, running.right.first_ts or 0
-            )) / 1e6
+            span_s = (
+                max(running.left.last_ts, running.right.last_ts)
+                - min(running.left.first_ts or 0, running.right.first_ts or 0)
+            ) / 1e6
             used = counters.busy_s / span_s
             shown.lines.append(
                 f"measured: {seen.left.rate:,.0f} and {seen.right.rate:,.0f} rows/s, {seen.pair_rate:,.0f} "
@@ -179,7 +181,7 @@ class Explainer:
 
 
 def side_description(
-    name: str, source: PlanNode, side: SideNode, estimate: SideEstimate, choice: IndexChoice
+    name: str, source: PlanNode, side: SideNode, estimate: SideEstimate, choice: IndexChoice, rates: Rates
 ) -> Description:
     """One side of a join: stream, window, filter, index."""
     assert isinstance(source, SourceNode), "a join's inputs are streams"
@@ -202,6 +204,7 @@ def side_description(
         "cost_cores": choice.cost,
         "costs": choice.costs,
         "rate": estimate.rate,
+        "rate_assumed": not rates.is_known(source.stream),
         "kept_rate": estimate.kept_rate,
         "window_rows": estimate.rows,
     }

@@ -3,11 +3,12 @@
 Equalities between an expression of the left and one of the right are all served together. Without one, a
 pair of order comparisons that bound `right - left` from one or both sides is served as a band:
 
-    b.y > a.x            a.x - b.y <= 5            b.y BETWEEN a.x - 5 AND a.x + 5            ABS(a.x - b.y) < 5
+    b.y > a.x          a.x - b.y <= 5          b.y BETWEEN a.x - 5 AND a.x + 5          ABS(a.x - b.y) < 5
 
 Integers and times are rearranged freely, because their arithmetic is exact. Doubles are served with a margin
 for rounding and the condition stays as a check on the pairs; and only in the forms where NaN, which is above
-every number, cannot make a pair true that the index leaves out. Whatever is not served is checked on the pairs.
+every number, cannot make a pair true that the index leaves out. Whatever is not served is checked on the
+pairs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """From what a query asks for to a plan the engine can run; what cannot be run yet is refused by name.
 
-    1. flatten    sub-queries and projections away, so that everything is over the streams' columns
-    2. place      each conjunct where it costs least: on one side, in the index, on the pairs
-    3. prune      to the columns somebody reads
-    4. choose     an index for each direction, by cost
+1. flatten    sub-queries and projections away, so that everything is over the streams' columns
+2. place      each conjunct where it costs least: on one side, in the index, on the pairs
+3. prune      to the columns somebody reads
+4. choose     an index for each direction, by cost
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
         case StreamScan() as scan:
             return plan_scan(scan, conjunction(flat.predicates), outputs)
         case UnionAll() as union:
-            inputs = tuple(
-                plan_node(part, choose, counting and not flat.predicates) for part in union.inputs
-            )
+            inputs = tuple(plan_node(part, choose, counting and not flat.predicates) for part in union.inputs)
             return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
         case Join(kind="inner") as join:
             return plan_join(join, flat.predicates, outputs, choose)
@@ -100,7 +98,7 @@ def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
 
 
 def plan_scan(scan: StreamScan, predicate: Expression | None, outputs: tuple[Expression, ...]) -> PlanNode:
-    """Rows of one stream. A RANGE window lets every row in; a ROWS window only those not displaced at once."""
+    """Rows of one stream. A RANGE window lets every row in, a ROWS window those not displaced at once."""
     refuse_partition(scan)
     source: PlanNode = SourceNode(scan.stream, tuple(field.type for field in scan.fields))
     if scan.window.kind == "rows":

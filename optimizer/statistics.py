@@ -26,7 +26,7 @@ MIN_MEASURED_ROWS = 1_000  # fewer say nothing yet
 
 @dataclass(frozen=True, slots=True)
 class SideEstimate:
-    """One side of a join: rows per second that come, that take part, and rows in the window that take part."""
+    """One side of a join: rows per second that come and that take part, rows in the window that do."""
 
     rate: float
     kept_rate: float

@@ -1,6 +1,7 @@
 """What one access costs on this machine: the constants of the cost model, measured by `penstock calibrate`.
 
-Stored per machine in the user's configuration folder; where none are stored, those that came with the package.
+Stored per machine in the user's configuration folder; where none are stored, those that came with the
+package.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ SHIPPED = Path(__file__).with_name("default_weights.json")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Seconds: per row accessed in a search (P) and in an update (I) of each index, as in Table 1 and equation 7
-    of the window-join paper; per match walked in a tree; per pair passed on; per row taken in and stored."""
+    """Seconds: per row accessed in a search (P) and in an update (I) of each index, as in Table 1 and
+    equation 7 of the window-join paper; per match walked in a tree; per pair passed on; per row taken in."""
 
     scan_search: float
     scan_update: float

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.weights import Weights
 
-SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
-EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
-BUILT = {"sharing": ("auto", "unshared"), "expiry": ("auto",)}
 FIRST_LOOK_ROWS = 20_000  # a join's indexes are thought over at this many rows, then at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -122,9 +119,10 @@ class Engine:
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
+        from penstock.options import check_index, check_option
 
-        check_option("sharing", sharing, SHARING)
-        check_option("expiry", expiry, EXPIRY)
+        check_option("sharing", sharing)
+        check_option("expiry", expiry)
         self._index = check_index(index)
         self._weights = weights or load()
         self._rates = Rates()
@@ -140,11 +138,12 @@ class Engine:
     def execute(self, sql: str) -> None:
         """Run any number of statements; if one is wrong, none has any effect."""
         from penstock.optimizer.parse import parse_script
+        from penstock.script import run_script
 
-        Script(self).run(parse_script(sql))
+        run_script(self, parse_script(sql))
 
     def query(self, sql: str, name: str | None = None, *, count_only: bool = False) -> Query:
-        """Start a query. With `count_only` results are counted and never made: cheaper, for alerts and tests."""
+        """Start a query. With `count_only` results are counted and never made, which is cheaper."""
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
 
@@ -152,7 +151,7 @@ class Engine:
         if name is None:
             self._unnamed += 1
             name = f"q{self._unnamed}"
-        if name in self._queries:
+        if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
         bound = bind_query(parse_query(sql), self._catalog)
         return self._start(name, bound, self._plan(bound, count_only), count_only)
@@ -160,7 +159,7 @@ class Engine:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries at work, by name."""
-        return dict(self._queries)
+        return {query.name: query for query in self._queries.values()}
 
     @property
     def streams(self) -> Mapping[str, pa.Schema]:
@@ -259,7 +258,7 @@ class Engine:
         pipeline = self._runtime.add_query(name, plan, pa.schema(fields), counting)
         query = Query(self, bound, pipeline, counting)
         query._complete_from = since
-        self._queries[name] = query
+        self._queries[name.lower()] = query
         self._set_lateness()
         return query
 
@@ -275,10 +274,10 @@ class Engine:
             self._runtime.add_stream(schema)
 
     def _drop(self, name: str) -> None:
-        if name not in self._queries:
+        query = self._queries.pop(name.lower(), None)
+        if query is None:
             raise UsageError(f"Expected a query at work, found `{name}` dropped already")
-        self._runtime.drop_query(name)
-        del self._queries[name]
+        self._runtime.drop_query(query.name)
         self._set_lateness()
 
     def _set_lateness(self) -> None:
@@ -330,77 +329,3 @@ class Engine:
                     kind = better_index(side.index.kind, node.condition, direction, self._weights)
                     if seen.measured and kind is not None:
                         side.reindex(kind)
-
-
-class Script:
-    """Statements checked one after the other against what those before them would make, then all applied."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def run(self, statements: list[Any]) -> None:
-        import copy
-
-        from penstock.optimizer import statements as written
-        from penstock.optimizer.bind import bind_query, bind_relation
-
-        engine = self._engine
-        engine._refuse_closed("statements can be run")
-        catalog = copy.deepcopy(engine._catalog)
-        names = set(engine._queries)
-        actions: list[Callable[[], object]] = []
-
-        def later(action: Callable[..., object], *arguments: object) -> None:
-            actions.append(lambda: action(*arguments))
-
-        for statement in statements:
-            where = {"line": statement.position.line, "column": statement.position.column}
-            match statement:
-                case written.CreateStream() | written.CreateTable():
-                    relation = bind_relation(statement)
-                    if catalog.find(relation.name) is not None:
-                        raise BindError(f"Expected a new name, found `{relation.name}` declared already", **where)
-                    catalog.add(relation)
-                    later(engine._declare, relation)
-                case written.CreateQuery(name=name):
-                    if name in names:
-                        raise BindError(f"Expected a new name, found a query `{name}` already", **where)
-                    bound = bind_query(statement.select, catalog)
-                    names.add(name)
-                    later(engine._start, name, bound, engine._plan(bound, False), False)
-                case written.DropQuery(name=name):
-                    if name not in names:
-                        hint = did_you_mean(name, names)
-                        raise BindError(f"Expected a query to drop, found no `{name}`", **where, hint=hint)
-                    names.discard(name)
-                    later(engine._drop, name)
-                case written.AlterQuery():
-                    raise UnsupportedError("ALTER QUERY is not supported yet", **where)
-                case _:
-                    raise BindError("Expected CREATE QUERY name AS SELECT, found a SELECT without a name", **where)
-        for action in actions:
-            action()
-
-
-def check_option(option: str, value: str, known: tuple[str, ...]) -> None:
-    """A keyword of the engine: known, and built."""
-    if value not in known:
-        hint = did_you_mean(str(value), known)
-        raise UsageError(f"Expected {option} to be one of {', '.join(known)}, found `{value}`. {hint or ''}".rstrip())
-    if value not in BUILT[option]:
-        raise UsageError(f"{option}={value!r} is not supported yet; built so far: {', '.join(BUILT[option])}")
-
-
-def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
-    """Index forced on (left, right); None: chosen by cost."""
-    from penstock.engine.indexes.build import INDEX_KINDS
-
-    pair = (index, index) if isinstance(index, str) else tuple(index)
-    for kind in pair:
-        if kind != "auto" and kind not in INDEX_KINDS:
-            hint = did_you_mean(str(kind), INDEX_KINDS)
-            raise UsageError(
-                f"Expected index to be auto, {', '.join(INDEX_KINDS)} or a pair of these, found `{kind}`. {hint or ''}".rstrip()
-            )
-    left, right = (None if kind == "auto" else kind for kind in pair)
-    return left, right

@@ -41,7 +41,9 @@ def from_columns(data: dict[str, Any], stream: StreamDef) -> pa.Table:
         try:
             arrays[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"Expected values of one type in column `{name}`, found: {error}", source=stream.name) from None
+            raise SchemaError(
+                f"Expected values of one type in column `{name}`, found: {error}", source=stream.name
+            ) from None
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
@@ -49,7 +51,7 @@ def from_columns(data: dict[str, Any], stream: StreamDef) -> pa.Table:
     return pa.table(arrays)
 
 
-def to_microseconds(ts: int | datetime.datetime) -> int:
+def to_microseconds(ts: Any) -> int:
     """A moment as microseconds since the epoch; without a zone it is UTC."""
     if isinstance(ts, datetime.datetime):
         moment = ts if ts.tzinfo is not None else ts.replace(tzinfo=datetime.UTC)
@@ -61,5 +63,3 @@ def to_microseconds(ts: int | datetime.datetime) -> int:
     if not -MAX_TS < ts < MAX_TS:
         raise UsageError(f"Expected a time within {MAX_TS:,} microseconds of the epoch, found `{ts}`")
     return ts
-
-

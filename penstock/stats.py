@@ -26,9 +26,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         name: {
             "results": pipeline.sink.count,
             "error": None if pipeline.error is None else str(pipeline.error),
-            "operators": [
-                operator_stats(operator) for operator in (*pipeline.operators.values(), pipeline.sink)
-            ],
+            "operators": [operator_stats(operator) for operator in pipeline.all_operators],
         }
         for name, pipeline in runtime.pipelines.items()
     }

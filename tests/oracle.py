@@ -54,9 +54,7 @@ class Oracle:
                 ets = f"ts + {one.size}"
             else:
                 ets = f"coalesce(lead(ts, {one.size}) OVER (ORDER BY ts, id), {FOREVER})"
-            self._con.execute(
-                f"CREATE TABLE life_{one.alias} AS SELECT *, {ets} AS ets FROM in_{one.stream}"
-            )
+            self._con.execute(f"CREATE TABLE life_{one.alias} AS SELECT *, {ets} AS ets FROM in_{one.stream}")
             rows = self._con.execute(f"SELECT id, ts, ets FROM life_{one.alias}").fetchall()
             one.lifetimes = {row[0]: row[1:] for row in rows}
 
@@ -73,7 +71,8 @@ class Oracle:
         one, two = self.references
         entered = f"greatest({one.alias}.ts, {two.alias}.ts)"
         sql = (
-            f"SELECT {entered}, {select} FROM life_{one.alias} AS {one.alias}, life_{two.alias} AS {two.alias} "
+            f"SELECT {entered}, {select} "
+            f"FROM life_{one.alias} AS {one.alias}, life_{two.alias} AS {two.alias} "
             f"WHERE ({condition}) AND {entered} < least({one.alias}.ets, {two.alias}.ets)"
         )
         return Counter(plain(row) for row in self._con.execute(sql).fetchall())

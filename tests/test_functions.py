@@ -137,7 +137,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 def comparable(value: Any) -> Any:
     """Something that is equal exactly if the value is the same."""
     if value == "-nan":
-        return "nan"  # DuckDB writes the sign of a nan, which depends on how it came about
+        return "nan"  # DuckDB writes the sign of a nan, which no comparison sees
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value.hex()
     return value
@@ -523,12 +523,13 @@ def mixed() -> Table:
     return Table(columns)
 
 
+# Without NULL: of a function that is NULL then, DuckDB's binder drops the other arguments, fail or not.
 SMALL: dict[SqlType, list[Any]] = {
-    BIGINT: [None, 0, 1, -1, 2, 7, 2**63 - 1],
-    DOUBLE: [None, 0.0, -0.0, 1.0, 2.5, NAN, INF, -INF],
-    BOOLEAN: [None, True, False],
-    VARCHAR: [None, "", "a", "12", "%"],
-    TIMESTAMP: [None, 0, -1, 1_583_000_000_123_456],
+    BIGINT: [0, 1, -1, 2, 7, 2**63 - 1],
+    DOUBLE: [0.0, -0.0, 1.0, 2.5, NAN, INF, -INF],
+    BOOLEAN: [True, False],
+    VARCHAR: ["", "a", "12", "%"],
+    TIMESTAMP: [0, -1, 1_583_000_000_123_456],
 }
 
 
@@ -550,8 +551,9 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
         return st.sampled_from(list(SMALL)).flatmap(build)
 
     same, condition = (st.deferred(lambda of=of: expressions(of, depth)) for of in (type_, BOOLEAN))
-    yield call(["case"], condition, same, same)
-    yield call(["case"], condition, same, condition, same, same)
+    same_or_null = st.one_of(same, st.just(Literal(type_, None)))
+    yield call(["case"], condition, same_or_null, same_or_null)
+    yield call(["case"], condition, same, condition, same, same_or_null)
     yield call(["coalesce"], same, same)
     yield call(["coalesce", "greatest", "least"], same, same, same)
     yield call(["nullif"], same, same)
@@ -573,11 +575,12 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
         for of in SMALL:
             pair = (expressions(of, depth), expressions(of, depth))
             yield call(COMPARISONS, *pair)
-            yield call(["in"], *pair, st.sampled_from(SMALL[of]).map(lambda value, of=of: Literal(of, value)))
+            yield call(["in"], *pair, st.sampled_from([None, *SMALL[of]]).map(lambda value, of=of: Literal(of, value)))
         yield call(["like", "contains"], expressions(VARCHAR, depth), expressions(VARCHAR, 0))
     elif type_ is VARCHAR:
         yield call(["concat", "concat_operator"], same, same)
-        yield call(["cast"], any_type(lambda of: expressions(of, depth)))
+        # Not of DOUBLE: DuckDB writes the sign of a nan, which depends on how it came about.
+        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: node.type is not DOUBLE))
         yield call(["upper", "trim"], same)
     elif type_ is TIMESTAMP:
         unit = st.sampled_from(["hour", "week", "month"]).map(lambda name: Literal(VARCHAR, name))
@@ -586,7 +589,7 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
         yield call(["add", "subtract"], same, span)
 
 
-DRAWN = settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+DRAWN = settings(max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def is_lazier(expression: Expression) -> bool:
@@ -598,10 +601,18 @@ def is_lazier(expression: Expression) -> bool:
 @DRAWN
 @given(st.sampled_from(list(SMALL)).flatmap(expressions))
 def test_drawn_expression_oracle(expression: Expression) -> None:
+    """Both fail on the batch or none does; rows on which none does have the same value.
+
+    Row by row DuckDB is no measure of failing: one row that is NULL is a constant to it, beside which it does
+    not look at other arguments.
+    """
     ours, theirs = mixed().ours(expression), mixed().theirs([expression])[0]
-    if is_lazier(expression):
-        theirs = [our if their == RAISED else their for our, their in zip(ours, theirs, strict=True)]
-    mixed().compare(expression, ours, theirs)
+    if RAISED in ours:
+        assert RAISED in theirs, sql(expression)
+    elif RAISED in theirs:
+        assert is_lazier(expression), sql(expression)
+    pairs = [(our, our if RAISED in (our, their) else their) for our, their in zip(ours, theirs, strict=True)]
+    mixed().compare(expression, *map(list, zip(*pairs, strict=True)))
 
 
 @DRAWN

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import DECLARE, SCHEMA, Oracle, Reference, plain, rows_of
 
 import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
 from penstock.engine.scheduler import RoundRobin, Shuffled
-from oracle import DECLARE, SCHEMA, Oracle, Reference, plain, rows_of
 
 KEYS = st.one_of(st.none(), st.integers(-2, 3), st.sampled_from([-(2**63), 2**63 - 1]))
 VALUES = st.one_of(
@@ -76,7 +76,7 @@ def references(draw: st.DrawFn, stream: str, alias: str) -> Reference:
 def pushed_in_pieces(
     draw: Any, engine: penstock.Engine, streams: dict[str, pa.Table], advance: bool = True
 ) -> None:
-    """Push the streams cut anywhere, interleaved anyhow, with time advanced now and then, checking invariants."""
+    """Push the streams cut anywhere, interleaved anyhow, time advanced now and then; check invariants."""
     at = dict.fromkeys(streams, 0)
     while any(at[name] < table.num_rows for name, table in streams.items()):
         name = draw(st.sampled_from(sorted(n for n, t in streams.items() if at[n] < t.num_rows)))
@@ -177,7 +177,7 @@ def test_join_oracle_sixteen_index_combinations(left: str, right: str, condition
 @settings(max_examples=60)
 @given(st.data())
 def test_select_and_union_oracle(data: st.DataObject) -> None:
-    """Stateless queries: each row enters when it comes, unless a ROWS window displaces it at its own instant."""
+    """Each row enters when it comes, unless a ROWS window displaces it at its own instant."""
     draw = data.draw
     streams = {"a": draw(arrivals()), "b": draw(arrivals())}
     refs = [draw(references("a", "x")), draw(references("b", "y"))]
@@ -187,18 +187,19 @@ def test_select_and_union_oracle(data: st.DataObject) -> None:
     for name in streams:
         engine.execute(DECLARE.format(name=name))
     select = engine.query(f"SELECT id, k, v * 2 AS w FROM {x.penstock} WHERE v > 0 OR k IS NULL")
-    union = engine.query(f"SELECT id, s FROM {x.penstock} UNION ALL SELECT id + 100, s FROM {y.penstock} WHERE k = 1")
+    union = engine.query(
+        f"SELECT id, s FROM {x.penstock} UNION ALL SELECT id + 100, s FROM {y.penstock} WHERE k = 1"
+    )
     pushed_in_pieces(draw, engine, streams)
     engine.close()
-    entered = {
-        one.alias: f"SELECT * FROM life_{one.alias} WHERE ts < ets" for one in refs
-    }
+    entered = {one.alias: f"SELECT * FROM life_{one.alias} WHERE ts < ets" for one in refs}
     expected = oracle._con.execute(
         f"SELECT ts, id, k, v * 2 FROM ({entered['x']}) WHERE v > 0 OR k IS NULL"
     ).fetchall()
     assert Counter(rows_of(select.results())) == Counter(map(plain, expected))
     expected = oracle._con.execute(
-        f"SELECT ts, id, s FROM ({entered['x']}) UNION ALL SELECT ts, id + 100, s FROM ({entered['y']}) WHERE k = 1"
+        f"SELECT ts, id, s FROM ({entered['x']}) "
+        f"UNION ALL SELECT ts, id + 100, s FROM ({entered['y']}) WHERE k = 1"
     ).fetchall()
     rows = rows_of(union.results())
     assert Counter(rows) == Counter(map(plain, expected))

@@ -14,8 +14,8 @@ from .jit import kernel
 def rows_before(times, shift, ts, base, start, end, inclusive, out):  # type: ignore[no-untyped-def]
     """out[i] = first row from `start` on whose ts is not below (inclusive: not at or below) times[i] - shift.
 
-    times, ts (by row) and so out are non-decreasing int64. One comparison per step and no jump that depends on
-    it: arrivals of two streams alternate at random, and a mispredicted jump costs more than the whole step.
+    times, ts (by row) and so out are non-decreasing int64. One comparison a step and no jump that depends on
+    it: arrivals of two streams alternate at random, and a mispredicted jump costs more than a whole step.
     """
     slack = 1 if inclusive else 0
     i = 0

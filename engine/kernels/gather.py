@@ -18,7 +18,7 @@ def gather(data, base, rows):  # type: ignore[no-untyped-def]
 
 @kernel
 def text_offsets(starts, base, rows):  # type: ignore[no-untyped-def]
-    """Offsets (int32, one more than rows) of the texts at `rows`; starts[r - base] .. starts[r - base + 1]."""
+    """Offsets (int32, one more than rows) of the texts at `rows`; text r: starts[r - base] .. the next."""
     out = np.empty(len(rows) + 1, np.int32)
     at = 0
     out[0] = 0

@@ -11,8 +11,8 @@ right's rows of the batch are inserted as their turn comes, and the other way ro
 index that suits it. Pairs of the two directions are merged by time. Law: a pair is found by the later of its
 rows; of rows with one ts in one batch, by the left's.
 
-Within RANGE windows a row can be worked as soon as both inputs have reached its ts. A ROWS window is only known
-once its instant is over, so then rows wait until both inputs have passed their ts.
+Within RANGE windows a row can be worked as soon as both inputs have reached its ts. A ROWS window is only
+known once its instant is over, so then rows wait until both inputs have passed their ts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """UNION ALL: the rows of all inputs in time order.
 
-In: rows, each input in time order.  Out: all of them, in time order; rows of one ts in the order of the inputs
-as far as they have come.  Kept: nothing beyond its queues: a row waits there until every input has reached it.
+In: rows, each input in time order.  Out: all of them, in time order; rows of one ts in the order of the
+inputs as far as they have come.  Kept: nothing beyond its queues, where a row waits until every input has
+reached it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,37 @@
+"""Keywords of the engine that force a choice which is otherwise made by cost."""
+
+from __future__ import annotations
+
+from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.indexes.build import INDEX_KINDS
+
+KNOWN = {
+    "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"),
+    "expiry": ("auto", "ita", "nta", "time-message", "piggyback"),
+}
+BUILT = {"sharing": ("auto", "unshared"), "expiry": ("auto",)}
+
+
+def check_option(option: str, value: str) -> None:
+    """A keyword of the engine: known, and built."""
+    known = KNOWN[option]
+    if value not in known:
+        hint = did_you_mean(str(value), known)
+        raise UsageError(
+            f"Expected {option} to be one of {', '.join(known)}, found `{value}`. {hint or ''}".rstrip()
+        )
+    if value not in BUILT[option]:
+        raise UsageError(f"{option}={value!r} is not supported yet; built so far: {', '.join(BUILT[option])}")
+
+
+def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
+    """Index forced on (left, right); None: chosen by cost."""
+    pair = (index, index) if isinstance(index, str) else tuple(index)
+    known = ("auto", *INDEX_KINDS)
+    for kind in pair:
+        if kind not in known:
+            hint = did_you_mean(str(kind), known) or ""
+            said = f"Expected index to be one of {', '.join(known)}, or a pair of these, found `{kind}`"
+            raise UsageError(f"{said}. {hint}".rstrip(". "))
+    left, right = (None if kind == "auto" else kind for kind in pair)
+    return left, right

@@ -1,0 +1,61 @@
+"""Running a script: statements are checked one after the other, then all applied, or none.
+
+Each is bound against what those before it would make, so that a query can read a stream declared above it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.engine.errors import BindError, UnsupportedError, did_you_mean
+from penstock.optimizer import statements as written
+from penstock.optimizer.bind import bind_query, bind_relation
+from penstock.optimizer.source import fail
+
+if TYPE_CHECKING:
+    from penstock.api import Engine
+
+
+def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
+    """Apply the statements to the engine; if one is wrong, nothing changes."""
+    engine._refuse_closed("statements can be run")
+    catalog = copy.deepcopy(engine._catalog)
+    names = {name.lower(): name for name in engine.queries}
+    actions: list[Callable[[], object]] = []
+
+    def later(action: Callable[..., object], *arguments: object) -> None:
+        actions.append(lambda: action(*arguments))
+
+    for statement in statements:
+        where = statement.position
+        match statement:
+            case written.CreateStream() | written.CreateTable():
+                relation = bind_relation(statement)
+                if catalog.find(relation.name) is not None:
+                    raise fail(
+                        BindError, f"Expected a new name, found `{relation.name}` declared already", where
+                    )
+                catalog.add(relation)
+                later(engine._declare, relation)
+            case written.CreateQuery(name=name):
+                if name.lower() in names:
+                    raise fail(BindError, f"Expected a new name, found a query `{name}` already", where)
+                bound = bind_query(statement.select, catalog)
+                names[name.lower()] = name
+                later(engine._start, name, bound, engine._plan(bound, False), False)
+            case written.DropQuery(name=name):
+                if name.lower() not in names:
+                    hint = did_you_mean(name, names.values())
+                    raise fail(BindError, f"Expected a query to drop, found no `{name}`", where, hint)
+                del names[name.lower()]
+                later(engine._drop, name)
+            case written.AlterQuery():
+                raise fail(UnsupportedError, "ALTER QUERY is not supported yet", where)
+            case _:
+                raise fail(
+                    BindError, "Expected CREATE QUERY name AS SELECT, found a SELECT without a name", where
+                )
+    for action in actions:
+        action()
