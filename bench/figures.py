@@ -67,6 +67,8 @@ def draw_lines(axis: Any, points: list[Point], costs: Callable[[Point], dict[str
 def draw_table(points: list[Point], path: Path) -> None:
     """Figure 4 and Table 3: three settings, each combination estimated and measured."""
     pyplot = plotter()
+    from matplotlib import ticker
+
     figure, axes = pyplot.subplots(1, len(points), figsize=(13, 4.6), sharey=True, layout="constrained")
     for axis, point in zip(axes, points, strict=True):
         places = range(len(COMBINATIONS))
@@ -74,6 +76,9 @@ def draw_table(points: list[Point], path: Path) -> None:
             axis.bar(place - 0.2, 1e6 * point.estimated[name], 0.38, color=COLOURS[name], alpha=0.45)
             axis.bar(place + 0.2, 1e6 * point.measured[name], 0.38, color=COLOURS[name])
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(ticker.NullFormatter())
         axis.set_xticks(list(places), COMBINATIONS)
         for label in axis.get_xticklabels():
             label.set_fontweight("bold" if label.get_text() == point.winner else "normal")

@@ -236,10 +236,10 @@ def bench_band(outcome: Outcome, size: Size) -> None:
     streams = [poisson_stream(full + size.band_rows, RATE, BAND_KEYS, seed) for seed in (5, 6)]
     timings: dict[str, Timing] = {}
     for count in (size.band_rows, size.scan_rows):
-        tables = [stream.head(full + count).table for stream in streams]
+        a, b = (stream.head(full + count).table for stream in streams)
         cuts = [(full + start, full + stop) for start, stop in cut_by_rows(count, SLICE_ROWS)]
-        filling = Feed.of(*tables, [((0, full), (0, full))])
-        feed = Feed.of(*tables, list(zip(cuts, cuts, strict=True)))
+        filling = Feed.of(a, b, [((0, full), (0, full))])
+        feed = Feed.of(a, b, list(zip(cuts, cuts, strict=True)))
         runners = [
             contestant(kind, NEAR, feed, True, kind, filling) for kind, most in rows.items() if count <= most
         ]

@@ -9,7 +9,10 @@ import click
 
 @click.command()
 def calibrate() -> None:
-    """Measure the cost model's weights on this machine, and keep them."""
+    """Measure the cost model's weights here.
+
+    They are kept for this machine and used from then on.
+    """
     import dataclasses
 
     from rich.console import Console

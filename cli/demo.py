@@ -34,9 +34,10 @@ SHOWN_RESULTS = 3
     help="Where the demo's files go.",
 )
 def demo(folder: Path) -> None:
-    """See it work: three queries over an hour of generated sensor data.
+    """See it work on generated sensor data.
 
-    Writes the data as Parquet and CSV files, runs the queries, shows results, the plan and how fast it was.
+    Writes an hour of two streams as Parquet and CSV files, runs three queries over them, and shows results,
+    the plan and how fast it was.
     """
     from .demo_data import HOUR_S, QUERIES
     from .demo_page import Page

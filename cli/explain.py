@@ -20,9 +20,9 @@ Example:
 @plan_options
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def explain(queries: str, inputs: tuple[str, ...], sharing: str, index: str, as_json: bool) -> None:
-    """Show the plan of the queries of a file, with what the cost model expects of it.
+    """Show the plan of the queries of a file.
 
-    With -i, rates come from the files: row counts and times in Parquet's footer, else the first rows.
+    With what the cost model expects of it. With -i, rates come from the files: row counts and times in Parquet's footer, else the first rows.
     """
     click.echo(explain_plan(queries, inputs, sharing, index, as_json))
 

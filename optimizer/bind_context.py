@@ -80,7 +80,7 @@ LOOK_BACK = 400
 # Nodes that begin where their first operand does.
 INFIX = words(
     "EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Add Sub Mul Div IntDiv Mod DPipe And Or Between In Is Like "
-    "ILike Alias Column Escape Window Filter Bracket Dot"
+    "ILike Alias Escape Window Filter Bracket Dot"
 )
 # What stands between a node's first word and the first token in it that the parser remembers.
 _SELECT = r"SELECT\s+(?:DISTINCT\s+)?"
@@ -88,6 +88,8 @@ LEADS = {
     "Select": _SELECT,
     "Subquery": rf"\(\s*(?:{_SELECT})?",
     "Exists": rf"EXISTS\s*\(\s*(?:{_SELECT})?",
+    "Any": rf"(?:ANY|SOME)\s*\(\s*(?:{_SELECT})?",
+    "All": rf"ALL\s*\(\s*(?:{_SELECT})?",
     "Lateral": rf"LATERAL\s*\(\s*(?:{_SELECT})?",
     "Case": r"CASE\s+(?:WHEN\s+)?",
     "Cast": r"\bCAST\s*\(\s*",

@@ -197,7 +197,7 @@ class FromBinder:
         fields = plan.fields
         if columns:
             if len(columns) > len(fields):
-                message = f"Expected at most {len(fields)} column names for `{alias}`, found {len(columns)}"
+                message = f"Expected {len(fields)} or fewer column names for `{alias}`, found {len(columns)}"
                 raise self.context.error(BindError, message, node)
             folded = [name.lower() for name in columns]
             if len(set(folded)) < len(folded):
@@ -289,6 +289,8 @@ class FromBinder:
                 kind, sides[0]
             )
             hides = frozenset(index for part in sides for index in columns_of(part))
+            if name.lower() in both.merged:
+                hides |= both.merged[name.lower()].hides
             declared = next(field for field in left.node.fields if field.name.lower() == name.lower())
             merged[name.lower()] = Merged(shown, hides, Field(declared.name, to))
         both = Scope(both.relations, {**merged, **{k: v for k, v in both.merged.items() if k not in merged}})

@@ -149,11 +149,14 @@ class Scope:
         return Scope(moved.relations, moved.merged, outer)
 
     def star(self) -> list[tuple[Expression, Field]]:
-        """What `*` stands for: the columns joined by USING once, then all others, in order."""
-        hidden = frozenset(index for merged in self.merged.values() for index in merged.hides)
-        columns = [(merged.expression, merged.field) for merged in self.merged.values()]
+        """What `*` stands for: all columns in order, those joined by USING once, where the first stands."""
+        merged_at = {index: merged for merged in self.merged.values() for index in merged.hides}
+        columns: list[tuple[Expression, Field]] = []
         for relation in self.relations:
             for place, field in enumerate(relation.fields):
-                if relation.first + place not in hidden:
+                merged = merged_at.get(relation.first + place)
+                if merged is None:
                     columns.append((relation.column(place), field))
+                elif relation.first + place == min(merged.hides):
+                    columns.append((merged.expression, merged.field))
         return columns

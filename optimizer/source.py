@@ -94,5 +94,11 @@ def word_of(token: Token | None) -> str:
 def fail(
     kind: type[QueryError] | type[ParseError], message: str, position: Position, hint: str | None = None
 ) -> Any:
-    """The error, ready to raise."""
-    return kind(message, line=position.line, column=position.column, hint=hint)
+    """The error, ready to raise: one line, whatever the names in it are made of."""
+    hint = None if hint is None else printable(hint)
+    return kind(printable(message), line=position.line, column=position.column, hint=hint)
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelt out."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -101,9 +101,10 @@ def is_name(token: Token) -> bool:
 
 
 def spelling_hint(word: str, known: Iterable[str]) -> str | None:
-    """A hint only if a keyword is close; stricter than for names, which are longer and known to exist."""
+    """A hint only if a keyword is close; of several, one with the same letters in another order."""
     right = list(known)
-    close = difflib.get_close_matches(word, right, n=1, cutoff=0.7) if word and word not in right else []
+    close = difflib.get_close_matches(word, right, n=5, cutoff=0.7) if word and word not in right else []
+    close.sort(key=lambda keyword: sorted(keyword) != sorted(word))
     return f"Did you mean `{close[0]}`?" if close else None
 
 

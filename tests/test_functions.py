@@ -37,24 +37,84 @@ DAY = 86_400_000_000
 
 
 def moment(text: str) -> int:
-    return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+    return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(
+        microseconds=1
+    )
 
 
 INTEGERS = [None, 0, 1, -1, 2, -2, 7, -7, 10, 3_037_000_500, 2**53 + 1, 2**63 - 1, -(2**63), -(2**63) + 1]
 DOUBLES = [
-    *(None, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.1, 1e-5, 0.0001, 1e15, 1e16, 1e20, -1e20, 1e300, 1e10),
-    *(2.0**63, -(2.0**63), 2.0**63 - 1024, 0.49999999999999994, 5e-324, 1.7e308, NAN, INF, -INF, 123456.75, 2.0**52 + 1),
+    *(
+        None,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        0.1,
+        1e-5,
+        0.0001,
+        1e15,
+        1e16,
+        1e20,
+        -1e20,
+        1e300,
+        1e10,
+    ),
+    *(
+        2.0**63,
+        -(2.0**63),
+        2.0**63 - 1024,
+        0.49999999999999994,
+        5e-324,
+        1.7e308,
+        NAN,
+        INF,
+        -INF,
+        123456.75,
+        2.0**52 + 1,
+    ),
 ]
 BOOLEANS = [None, True, False]
 TEXTS = [
-    *(None, "", " ", "a", "A", "abc", "aBc ", "  abc\t", "a%c", "a_c", "a\\c", "a\nc", "äöü", "ÄÖÜ", "ß", "日本語"),
+    *(
+        None,
+        "",
+        " ",
+        "a",
+        "A",
+        "abc",
+        "aBc ",
+        "  abc\t",
+        "a%c",
+        "a_c",
+        "a\\c",
+        "a\nc",
+        "äöü",
+        "ÄÖÜ",
+        "ß",
+        "日本語",
+    ),
     *("e\u0301", "😀x😀", "\u00a0x\u2003", "aaa", "x" * 300, "ab" * 100 + "c", "'quoted'", "a\0b"),
 ]
 TIMES = [
     *(None, 0, -1, 1, -DAY, DAY - 1, 951_782_400_000_000, -2_203_929_944_876_544, -62_135_596_800_000_000),
     *(-63_517_824_000_000_000, 253_402_300_799_999_999, 253_402_300_800_000_000, 9_089_348_860_800_000_000),
-    *(moment("2021-01-03T23:59:59.5"), moment("2020-12-31T12:34:56.789012"), moment("2024-02-29T00:00:00.000100")),
-    *(-9_223_372_022_400_000_000, 9_223_372_036_854_775_806, 1_500_000_000_000_000_000, -4_000_000_000_000_000_000),
+    *(
+        moment("2021-01-03T23:59:59.5"),
+        moment("2020-12-31T12:34:56.789012"),
+        moment("2024-02-29T00:00:00.000100"),
+    ),
+    *(
+        -9_223_372_022_400_000_000,
+        9_223_372_036_854_775_806,
+        1_500_000_000_000_000_000,
+        -4_000_000_000_000_000_000,
+    ),
 ]
 SPANS = [None, 0, 1, -1, DAY, -DAY, 3_600_000_000, -90_000_000_001, 1_500_000, 400 * DAY + 5, 10**15]
 NASTY: dict[SqlType, list[Any]] = {
@@ -119,7 +179,13 @@ def literal_sql(literal: Literal) -> str:
         case SqlType.DOUBLE:
             return f"CAST('{value!r}' AS DOUBLE)"
         case SqlType.VARCHAR:
-            return "(" + " || chr(0) || ".join("'" + part.replace("'", "''") + "'" for part in str(value).split("\0")) + ")"
+            return (
+                "("
+                + " || chr(0) || ".join(
+                    "'" + part.replace("'", "''") + "'" for part in str(value).split("\0")
+                )
+                + ")"
+            )
         case SqlType.TIMESTAMP:
             return f"make_timestamp({value})"
         case SqlType.INTERVAL:
@@ -157,7 +223,9 @@ class Table:
         self.arrays = [pa.array(list(values), ARROW_TYPES[type_]) for type_, values in columns]
         self.length = len(self.arrays[0])
         names = [f"c{i}" for i in range(len(columns))]
-        self.columns = [Column(type_, i, name) for i, (type_, name) in enumerate(zip(self.types, names, strict=True))]
+        self.columns = [
+            Column(type_, i, name) for i, (type_, name) in enumerate(zip(self.types, names, strict=True))
+        ]
         self.name = f"nasty{next(COUNTER)}"
         ids = pa.array(range(self.length))
         connection().register("arrow", pa.table([*self.arrays, ids], names=[*names, "id"]))
@@ -228,7 +296,10 @@ B, D, V, T, I, L = BIGINT, DOUBLE, VARCHAR, TIMESTAMP, INTERVAL, BOOLEAN
 COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_not_distinct"]
 SIGNATURES: list[tuple[str, SqlType, tuple[SqlType, ...]]] = [
     *((name, B, (B, B)) for name in ("add", "subtract", "multiply", "integer_divide", "modulo")),
-    *((name, D, (D, D)) for name in ("add", "subtract", "multiply", "divide", "integer_divide", "modulo", "power")),
+    *(
+        (name, D, (D, D))
+        for name in ("add", "subtract", "multiply", "divide", "integer_divide", "modulo", "power")
+    ),
     *((name, T, (T, I)) for name in ("add", "subtract")),
     ("add", T, (I, T)),
     ("subtract", I, (T, T)),
@@ -257,7 +328,9 @@ SIGNATURES: list[tuple[str, SqlType, tuple[SqlType, ...]]] = [
 
 
 @pytest.mark.parametrize(
-    ("function", "type_", "parameters"), SIGNATURES, ids=[f"{f}-{'-'.join(map(str, p))}-{t}" for f, t, p in SIGNATURES]
+    ("function", "type_", "parameters"),
+    SIGNATURES,
+    ids=[f"{f}-{'-'.join(map(str, p))}-{t}" for f, t, p in SIGNATURES],
 )
 def test_function_oracle(function: str, type_: SqlType, parameters: tuple[SqlType, ...]) -> None:
     """Columns in all combinations, then a literal in place of each argument, then literals only."""
@@ -276,15 +349,19 @@ def test_function_oracle(function: str, type_: SqlType, parameters: tuple[SqlTyp
             calls.append(Call(type_, function, tuple(arguments)))
         table.check(*calls)
     table = Table([(BIGINT, [0, 1])])
-    constants = itertools.islice(itertools.product(*(NASTY[parameter] for parameter in parameters)), 0, None, 7)
+    constants = itertools.islice(
+        itertools.product(*(NASTY[parameter] for parameter in parameters)), 0, None, 7
+    )
     table.check(*(Call(type_, function, tuple(map(Literal, parameters, values))) for values in constants))
-
 
 
 def test_round_to_digits_oracle() -> None:
     digits = [None, 0, 1, 2, 15, 17, 20, 300, 308, 309, 400, -1, -2, -5, -15, -18, -19, -20, -308, -309, -400]
     cents = [1.005, 2.675, -1.005, 0.15, 0.25, 0.35, -0.15, 1234.5678, 567.0, 150.0, -150.0, 1e14 + 0.5]
-    for type_, values in ((DOUBLE, DOUBLES + cents), (BIGINT, [*INTEGERS, 15, 25, -15, 149, 5 * 10**18, -(10**18) * 5])):
+    for type_, values in (
+        (DOUBLE, DOUBLES + cents),
+        (BIGINT, [*INTEGERS, 15, 25, -15, 149, 5 * 10**18, -(10**18) * 5]),
+    ):
         table = crossed((type_, values), (BIGINT, digits))
         table.check(Call(type_, "round", tuple(table.columns)))
         table = Table([(type_, values)])
@@ -296,7 +373,9 @@ def test_sign_oracle() -> None:
         table = Table([(type_, values)])
         theirs = table.theirs([Call(BIGINT, "cast", (Call(BIGINT, "sign", tuple(table.columns)),))])[0]
         for result in (BIGINT, DOUBLE):
-            ours = evaluate(Call(result, "sign", tuple(table.columns)), table.arrays.__getitem__, table.length)
+            ours = evaluate(
+                Call(result, "sign", tuple(table.columns)), table.arrays.__getitem__, table.length
+            )
             assert ours.type == ARROW_TYPES[result]
             assert ours.to_pylist() == theirs
 
@@ -308,7 +387,11 @@ def test_interval_times_integer_oracle() -> None:
     for factor in (2**63 - 1, 10**9):
         with pytest.raises(DataError, match="int64 overflow in `c0 \\* "):
             table.ours(Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor)))).index(RAISED)
-            evaluate(Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor))), table.arrays.__getitem__, table.length)
+            evaluate(
+                Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor))),
+                table.arrays.__getitem__,
+                table.length,
+            )
 
 
 def test_integers_stay_integers() -> None:
@@ -336,7 +419,9 @@ def test_many_arguments_oracle() -> None:
         columns = tuple(table.columns)
         literals = [Literal(type_, value) for value in values]
         for function in functions:
-            table.check(Call(type_, function, columns), *(Call(type_, function, (*columns, x)) for x in literals))
+            table.check(
+                Call(type_, function, columns), *(Call(type_, function, (*columns, x)) for x in literals)
+            )
     for function in ("and", "or", "concat", "coalesce", "greatest"):
         type_ = VARCHAR if function == "concat" else BOOLEAN
         table = Table([(type_, NASTY[type_])])
@@ -379,18 +464,61 @@ def test_replace_oracle() -> None:
     table.check(Call(VARCHAR, "replace", tuple(table.columns)))
     text, old, _ = table.columns
     table.check(*(Call(VARCHAR, "replace", (text, old, Literal(VARCHAR, new))) for new in texts))
-    table.check(*(Call(VARCHAR, "replace", (text, Literal(VARCHAR, "a"), Literal(VARCHAR, new))) for new in texts))
+    table.check(
+        *(Call(VARCHAR, "replace", (text, Literal(VARCHAR, "a"), Literal(VARCHAR, new))) for new in texts)
+    )
 
 
 def test_like_patterns_oracle() -> None:
-    texts = [None, "", "a", "ab", "a%b", "a_b", "a\\b", "a\\%", "A\nB", "ÄB", "İ", "ß", "日本", "a.b", "a+", "(a", "[ab]", "\0"]
-    patterns = [None, "", "%", "_", "__", "a%", "%b", "a_b", "a\\%", "\\", "%\\%", "a%b", "äb", "i%", "SS", "_本", "a.b", "a+", "(a"]
+    texts = [
+        None,
+        "",
+        "a",
+        "ab",
+        "a%b",
+        "a_b",
+        "a\\b",
+        "a\\%",
+        "A\nB",
+        "ÄB",
+        "İ",
+        "ß",
+        "日本",
+        "a.b",
+        "a+",
+        "(a",
+        "[ab]",
+        "\0",
+    ]
+    patterns = [
+        None,
+        "",
+        "%",
+        "_",
+        "__",
+        "a%",
+        "%b",
+        "a_b",
+        "a\\%",
+        "\\",
+        "%\\%",
+        "a%b",
+        "äb",
+        "i%",
+        "SS",
+        "_本",
+        "a.b",
+        "a+",
+        "(a",
+    ]
     patterns += ["[ab]", "%%", "_%_", "%_", "ab$", "^a", "a|b", "\0", "a\n%", "A%B"]
     table = crossed((VARCHAR, texts), (VARCHAR, patterns))
     for function in ("like", "ilike"):
         table.check(Call(BOOLEAN, function, tuple(table.columns)))
         for pattern in patterns:
-            Table([(VARCHAR, texts)]).check(Call(BOOLEAN, function, (table.columns[0], Literal(VARCHAR, pattern))))
+            Table([(VARCHAR, texts)]).check(
+                Call(BOOLEAN, function, (table.columns[0], Literal(VARCHAR, pattern)))
+            )
 
 
 def test_case_of_every_letter_oracle() -> None:
@@ -403,8 +531,34 @@ def test_case_of_every_letter_oracle() -> None:
 
 
 def test_date_trunc_oracle() -> None:
-    units = [None, "microseconds", "Millisecond", "ms", "SECOND", "s", "minute", "m", "hour", "h", "day", "week", "month"]
-    units += ["quarter", "year", "decade", "century", "millennium", "isoyear", "epoch", "dow", "mons", "yrs", "fortnight"]
+    units = [
+        None,
+        "microseconds",
+        "Millisecond",
+        "ms",
+        "SECOND",
+        "s",
+        "minute",
+        "m",
+        "hour",
+        "h",
+        "day",
+        "week",
+        "month",
+    ]
+    units += [
+        "quarter",
+        "year",
+        "decade",
+        "century",
+        "millennium",
+        "isoyear",
+        "epoch",
+        "dow",
+        "mons",
+        "yrs",
+        "fortnight",
+    ]
     random = np.random.default_rng(5).integers(-(2**62), 2**62, 300).tolist()
     table = Table([(TIMESTAMP, TIMES + random)])
     table.check(*(Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, unit), *table.columns)) for unit in units))
@@ -415,7 +569,9 @@ def test_date_trunc_oracle() -> None:
 def test_calendar_oracle() -> None:
     """Each day of 1200 years around the epoch and random days of all times."""
     random = np.random.default_rng(6).integers(-(2**63) + 10**16, 2**63 - 1, 20_000)
-    table = Table([(TIMESTAMP, [*range(-600 * 366 * DAY, 600 * 366 * DAY, 7 * DAY + 3_599_999_999), *random.tolist()])])
+    table = Table(
+        [(TIMESTAMP, [*range(-600 * 366 * DAY, 600 * 366 * DAY, 7 * DAY + 3_599_999_999), *random.tolist()])]
+    )
     for function in ("year", "month", "day", "hour", "minute", "second", "day_of_week"):
         table.check(Call(BIGINT, function, tuple(table.columns)))
     table.check(Call(VARCHAR, "cast", tuple(table.columns)), Call(DOUBLE, "epoch", tuple(table.columns)))
@@ -431,50 +587,324 @@ def test_random_doubles_oracle() -> None:
     text = Call(VARCHAR, "cast", (value,))
     table.check(text, Call(DOUBLE, "cast", (text,)), Call(DOUBLE, "round", (value,)))
     table.check(*(Call(DOUBLE, "round", (value, Literal(BIGINT, n))) for n in (2, -2, 17)))
-    table.check(*(Call(DOUBLE, function, (value,)) for function in ("sqrt", "ln", "log10", "log2", "exp", "floor", "ceil")))
+    table.check(
+        *(
+            Call(DOUBLE, function, (value,))
+            for function in ("sqrt", "ln", "log10", "log2", "exp", "floor", "ceil")
+        )
+    )
     table.check(*(Call(DOUBLE, "power", (value, Literal(DOUBLE, n))) for n in (2.0, 0.5, -1.5)))
-    table.check(*(Call(DOUBLE, function, (value, Literal(DOUBLE, 7.25))) for function in ("modulo", "divide")))
+    table.check(
+        *(Call(DOUBLE, function, (value, Literal(DOUBLE, 7.25))) for function in ("modulo", "divide"))
+    )
 
 
 # ------------------------------------------------------------------------------------------- text to values
 
 INTEGER_TEXTS = [
-    *("1", " 42 ", "\t42\n", "\v7\f\r", "+5", "-5", "- 5", "", "  ", "4.5", "5.5", "-4.5", "4.4", "1e3", "1.5e0", "2.5e0"),
-    *("1E3", "1e-1", "5e-1", "15e-1", "-25e-1", "1_000", "1__0", "_1", "1_", "0x1F", "0X1f", "-0x1F", "0o17", "00012"),
-    *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "1.", ".", ".5"),
-    *("9223372036854775807.4", "9223372036854775807.5", "-9223372036854775808.4", "-9223372036854775808.5", "-.5"),
-    *("1e", "1e18", "1e19", "9.2e18", "-9223372036854775808e0", "92233720368547758075e-1", "abc", "1 2", "nan", "inf", "true"),
-    *("1,000", "1f", "１", "\u00a042", "12e2.5", "1e+", "+-5", "1.5.5", "1e-400", "1_000.5", "0.1_5", "1._5", "--5", "-0"),
-    *("1e00000000000000000001", "1.49999999999999999999999999", "0.50000000000000000000000001", "000000000000000000000005"),
-    *("0xFFFFFFFFFFFFFFFF", "0x7FFFFFFFFFFFFFFF", "0x", "0xg", "1.0e+2", "12345678901234567e-16", "5e-19", "1\0", "1_0e1_0"),
-    *("4999999999999999999e-19", "5000000000000000000e-19", "-5000000000000000000e-19", "9e-20", "123456789e-3", "-1e18"),
+    *(
+        "1",
+        " 42 ",
+        "\t42\n",
+        "\v7\f\r",
+        "+5",
+        "-5",
+        "- 5",
+        "",
+        "  ",
+        "4.5",
+        "5.5",
+        "-4.5",
+        "4.4",
+        "1e3",
+        "1.5e0",
+        "2.5e0",
+    ),
+    *(
+        "1E3",
+        "1e-1",
+        "5e-1",
+        "15e-1",
+        "-25e-1",
+        "1_000",
+        "1__0",
+        "_1",
+        "1_",
+        "0x1F",
+        "0X1f",
+        "-0x1F",
+        "0o17",
+        "00012",
+    ),
+    *(
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "-9223372036854775809",
+        "1.",
+        ".",
+        ".5",
+    ),
+    *(
+        "9223372036854775807.4",
+        "9223372036854775807.5",
+        "-9223372036854775808.4",
+        "-9223372036854775808.5",
+        "-.5",
+    ),
+    *(
+        "1e",
+        "1e18",
+        "1e19",
+        "9.2e18",
+        "-9223372036854775808e0",
+        "92233720368547758075e-1",
+        "abc",
+        "1 2",
+        "nan",
+        "inf",
+        "true",
+    ),
+    *(
+        "1,000",
+        "1f",
+        "１",
+        "\u00a042",
+        "12e2.5",
+        "1e+",
+        "+-5",
+        "1.5.5",
+        "1e-400",
+        "1_000.5",
+        "0.1_5",
+        "1._5",
+        "--5",
+        "-0",
+    ),
+    *(
+        "1e00000000000000000001",
+        "1.49999999999999999999999999",
+        "0.50000000000000000000000001",
+        "000000000000000000000005",
+    ),
+    *(
+        "0xFFFFFFFFFFFFFFFF",
+        "0x7FFFFFFFFFFFFFFF",
+        "0x",
+        "0xg",
+        "1.0e+2",
+        "12345678901234567e-16",
+        "5e-19",
+        "1\0",
+        "1_0e1_0",
+    ),
+    *(
+        "4999999999999999999e-19",
+        "5000000000000000000e-19",
+        "-5000000000000000000e-19",
+        "9e-20",
+        "123456789e-3",
+        "-1e18",
+    ),
 ]
 DOUBLE_TEXTS = [
     *(text for text in INTEGER_TEXTS if text != "+-5"),  # DuckDB takes both signs, for doubles only
-    *("NaN", "Infinity", "-inf", "+inf", "-nan", "+nan", " nan ", "nan(abc)", "infinit", "1e400", "-1e400", "4.9e-324", "-0.0"),
-    *("1.7976931348623159e308", "1e1000000000000", "1.e5", ".e5", "e5", "0x1p3", "1d", "0.1", "1e-5", "123456789.123456789"),
+    *(
+        "NaN",
+        "Infinity",
+        "-inf",
+        "+inf",
+        "-nan",
+        "+nan",
+        " nan ",
+        "nan(abc)",
+        "infinit",
+        "1e400",
+        "-1e400",
+        "4.9e-324",
+        "-0.0",
+    ),
+    *(
+        "1.7976931348623159e308",
+        "1e1000000000000",
+        "1.e5",
+        ".e5",
+        "e5",
+        "0x1p3",
+        "1d",
+        "0.1",
+        "1e-5",
+        "123456789.123456789",
+    ),
 ]
-BOOLEAN_TEXTS = ["true", "True", "t", "T", "f", "yes", "NO", "y", "N", "on", "off", "0", "1", "2", " true ", "FALSE", "", "true\n"]
+BOOLEAN_TEXTS = [
+    "true",
+    "True",
+    "t",
+    "T",
+    "f",
+    "yes",
+    "NO",
+    "y",
+    "N",
+    "on",
+    "off",
+    "0",
+    "1",
+    "2",
+    " true ",
+    "FALSE",
+    "",
+    "true\n",
+]
 TIMESTAMP_TEXTS = [
-    *("2020-01-02", "2020-1-2", " 2020-01-02 ", "2020-01-02 03:04:05", "2020-01-02T03:04:05", "2020-01-02t03:04:05"),
-    *("2020-01-02  03:04:05", "2020-01-02 03:04", "2020-01-02 03", "2020-01-02 3:4:5", "2020-01-02 03:04:05.1"),
-    *("2020-01-02 03:04:05.", "2020-01-02 03:04:05.123456", "2020-01-02 03:04:05.9999999", "2020-01-02 03:04:05.12345678999"),
-    *("2020-01-02 03:04:05Z", "2020-01-02T03:04:05.5Z", "2020-01-02 03:04:05z", "2020-01-02 03:04:05+02", "2020-01-02 03:04Z"),
-    *("2020-01-02 03:04:05+02:30", "2020-01-02 03:04:05-0230", "2020-01-02 03:04:05 +02", "2020-01-02 03:04:05+2"),
-    *("2020-01-02 03:04:05+02:30:15", "2020-01-02 03:04:05 UTC", "2020-01-02 03:04:05UTC", "2020-01-02 03:04:05 Europe/Berlin"),
-    *("2020-01-02 24:00:00", "2020-01-02 24:00:01", "2020-01-02 25:00:00", "2020-01-02 03:60:00", "2020-01-02 03:04:60"),
-    *("2020-02-30", "2020-13-01", "2020-00-01", "2021-02-29", "1900-02-29", "2000-02-29", "2020-12-32", "2020-04-31", "2020-01-00"),
-    *("0000-01-01", "0001-01-01", "-0001-01-01", "-5-01-01", "10000-01-01", "99-01-01", "123456-01-01", "5-1-1"),
-    *("294247-01-10 04:00:54.775806", "294247-01-10 04:00:54.775807", "294247-01-11", "294248-01-01", "290309-12-22 (BC)"),
-    *("290309-12-21 (BC)", "0044-03-15 (BC)", "0044-03-15 (BC) 12:00:00", "0044-03-15 (bc)", "0044-03-15 BC", "0000-01-01 (BC)"),
-    *("0044-03-15(BC)", "0044-03-15 12:00:00 (BC)", "-0044-03-15 (BC)", "-290308-12-22 00:00:00", "2020/01/02 03:04:05"),
-    *("2020 01 02", "20200102", "2020-01/02", "2020-001-02", "2020-01-002", "2020-01-02 003:04:05", "epoch", "Epoch", " epoch "),
-    *("now", "", "abc", "2020-01", "2020", "12:00:00", "2020-01-02 abc", "2020-01-02T", "2020-01-02 ", "2020-01-02Z"),
-    *("2020-01-02+02", "2020-01-02 -03:04:05", "+2020-01-02", "2020-01-02 03:04:05.5 ", "2020-01-02 03:04:05,5"),
-    *("2020-01-02_03:04:05", "2020-01-02 03:04:05.abc", "2020-01-02 03:04:05+", "2020\\01\\02", "2020-01-02\n03:04:05"),
-    *("2020-01-02 03:04:05 a b", "2020-01-02 03:04:05+02 UTC", "2020-01-02 03:004:05", "2020-01-02 100:04:05", "99999999999-01-01"),
-    *("2020-01-02 03:04:05+0:30", "2020-01-02 03:04:05+02:3", "2020-01-02 03:04:05+023", "2020-01-02 03:04:05\u00a0"),
-    *("2020-01-02 03:04:05+02 ", "2020-01-02 03:04:05 Z", "294247-01-10 24:00:00", "9999-12-31 23:59:59.999999", "2020-01-02 24:00"),
+    *(
+        "2020-01-02",
+        "2020-1-2",
+        " 2020-01-02 ",
+        "2020-01-02 03:04:05",
+        "2020-01-02T03:04:05",
+        "2020-01-02t03:04:05",
+    ),
+    *(
+        "2020-01-02  03:04:05",
+        "2020-01-02 03:04",
+        "2020-01-02 03",
+        "2020-01-02 3:4:5",
+        "2020-01-02 03:04:05.1",
+    ),
+    *(
+        "2020-01-02 03:04:05.",
+        "2020-01-02 03:04:05.123456",
+        "2020-01-02 03:04:05.9999999",
+        "2020-01-02 03:04:05.12345678999",
+    ),
+    *(
+        "2020-01-02 03:04:05Z",
+        "2020-01-02T03:04:05.5Z",
+        "2020-01-02 03:04:05z",
+        "2020-01-02 03:04:05+02",
+        "2020-01-02 03:04Z",
+    ),
+    *(
+        "2020-01-02 03:04:05+02:30",
+        "2020-01-02 03:04:05-0230",
+        "2020-01-02 03:04:05 +02",
+        "2020-01-02 03:04:05+2",
+    ),
+    *(
+        "2020-01-02 03:04:05+02:30:15",
+        "2020-01-02 03:04:05 UTC",
+        "2020-01-02 03:04:05UTC",
+        "2020-01-02 03:04:05 Europe/Berlin",
+    ),
+    *(
+        "2020-01-02 24:00:00",
+        "2020-01-02 24:00:01",
+        "2020-01-02 25:00:00",
+        "2020-01-02 03:60:00",
+        "2020-01-02 03:04:60",
+    ),
+    *(
+        "2020-02-30",
+        "2020-13-01",
+        "2020-00-01",
+        "2021-02-29",
+        "1900-02-29",
+        "2000-02-29",
+        "2020-12-32",
+        "2020-04-31",
+        "2020-01-00",
+    ),
+    *(
+        "0000-01-01",
+        "0001-01-01",
+        "-0001-01-01",
+        "-5-01-01",
+        "10000-01-01",
+        "99-01-01",
+        "123456-01-01",
+        "5-1-1",
+    ),
+    *(
+        "294247-01-10 04:00:54.775806",
+        "294247-01-10 04:00:54.775807",
+        "294247-01-11",
+        "294248-01-01",
+        "290309-12-22 (BC)",
+    ),
+    *(
+        "290309-12-21 (BC)",
+        "0044-03-15 (BC)",
+        "0044-03-15 (BC) 12:00:00",
+        "0044-03-15 (bc)",
+        "0044-03-15 BC",
+        "0000-01-01 (BC)",
+    ),
+    *(
+        "0044-03-15(BC)",
+        "0044-03-15 12:00:00 (BC)",
+        "-0044-03-15 (BC)",
+        "-290308-12-22 00:00:00",
+        "2020/01/02 03:04:05",
+    ),
+    *(
+        "2020 01 02",
+        "20200102",
+        "2020-01/02",
+        "2020-001-02",
+        "2020-01-002",
+        "2020-01-02 003:04:05",
+        "epoch",
+        "Epoch",
+        " epoch ",
+    ),
+    *(
+        "now",
+        "",
+        "abc",
+        "2020-01",
+        "2020",
+        "12:00:00",
+        "2020-01-02 abc",
+        "2020-01-02T",
+        "2020-01-02 ",
+        "2020-01-02Z",
+    ),
+    *(
+        "2020-01-02+02",
+        "2020-01-02 -03:04:05",
+        "+2020-01-02",
+        "2020-01-02 03:04:05.5 ",
+        "2020-01-02 03:04:05,5",
+    ),
+    *(
+        "2020-01-02_03:04:05",
+        "2020-01-02 03:04:05.abc",
+        "2020-01-02 03:04:05+",
+        "2020\\01\\02",
+        "2020-01-02\n03:04:05",
+    ),
+    *(
+        "2020-01-02 03:04:05 a b",
+        "2020-01-02 03:04:05+02 UTC",
+        "2020-01-02 03:004:05",
+        "2020-01-02 100:04:05",
+        "99999999999-01-01",
+    ),
+    *(
+        "2020-01-02 03:04:05+0:30",
+        "2020-01-02 03:04:05+02:3",
+        "2020-01-02 03:04:05+023",
+        "2020-01-02 03:04:05\u00a0",
+    ),
+    *(
+        "2020-01-02 03:04:05+02 ",
+        "2020-01-02 03:04:05 Z",
+        "294247-01-10 24:00:00",
+        "9999-12-31 23:59:59.999999",
+        "2020-01-02 24:00",
+    ),
 ]
 
 
@@ -494,7 +924,9 @@ def test_cast_from_text_oracle(target: SqlType, texts: list[str]) -> None:
     together.compare(cast, together.ours(cast), [None, *(theirs[i] for i in good)])
     padded = Table([(VARCHAR, [f"{n:>{20 + n % 2}}" for n in range(-500, 500)])])
     if target in (BIGINT, DOUBLE):
-        assert padded.ours(cast) == [comparable(n if target is BIGINT else float(n)) for n in range(-500, 500)]
+        assert padded.ours(cast) == [
+            comparable(n if target is BIGINT else float(n)) for n in range(-500, 500)
+        ]
 
 
 # ------------------------------------------------------------------------------------------- drawn expressions
@@ -516,7 +948,9 @@ def mixed() -> Table:
     ):
         for share in (0.95, 0.6):
             values = [
-                (usual if random.random() < share else NASTY[type_])[random.integers(0, 3 if type_ is BOOLEAN else 4)]
+                (usual if random.random() < share else NASTY[type_])[
+                    random.integers(0, 3 if type_ is BOOLEAN else 4)
+                ]
                 for _ in range(MIXED_ROWS)
             ]
             columns.append((type_, values))
@@ -537,15 +971,23 @@ SMALL: dict[SqlType, list[Any]] = {
 def expressions(type_: SqlType, depth: int = 4) -> st.SearchStrategy[Expression]:
     """Expressions of the type over the columns of `mixed`, at most `depth` calls deep."""
     columns = [column for column in mixed().columns if column.type is type_]
-    leaf = st.one_of(st.sampled_from(columns), st.sampled_from(SMALL[type_]).map(lambda value: Literal(type_, value)))
+    leaf = st.one_of(
+        st.sampled_from(columns), st.sampled_from(SMALL[type_]).map(lambda value: Literal(type_, value))
+    )
     if depth == 0:
         return leaf
     return st.one_of(leaf, *(calls(type_, depth - 1)))
 
 
 def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]:
-    def call(functions: Iterable[str], *arguments: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
-        return st.builds(lambda name, parts: Call(type_, name, parts), st.sampled_from(list(functions)), st.tuples(*arguments))
+    def call(
+        functions: Iterable[str], *arguments: st.SearchStrategy[Expression]
+    ) -> st.SearchStrategy[Expression]:
+        return st.builds(
+            lambda name, parts: Call(type_, name, parts),
+            st.sampled_from(list(functions)),
+            st.tuples(*arguments),
+        )
 
     def any_type(build: Any) -> st.SearchStrategy[Expression]:
         return st.sampled_from(list(SMALL)).flatmap(build)
@@ -560,13 +1002,19 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
     if type_ is BIGINT:
         yield call(["add", "subtract", "multiply", "integer_divide", "modulo"], same, same)
         yield call(["negate", "abs"], same.filter(lambda node: not isinstance(node, Literal)))
-        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, BIGINT)))
+        yield call(
+            ["cast"],
+            any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, BIGINT)),
+        )
         yield call(["length"], expressions(VARCHAR, depth))
         yield call(["year", "second", "day_of_week"], expressions(TIMESTAMP, depth))
     elif type_ is DOUBLE:
         yield call(["add", "subtract", "multiply", "divide", "modulo"], same, same)
         yield call(["negate", "abs", "round", "floor", "sqrt", "ln"], same)
-        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, DOUBLE)))
+        yield call(
+            ["cast"],
+            any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, DOUBLE)),
+        )
     elif type_ is BOOLEAN:
         yield call(["and", "or"], same, same)
         yield call(["and", "or"], same, same, same)
@@ -575,12 +1023,18 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
         for of in SMALL:
             pair = (expressions(of, depth), expressions(of, depth))
             yield call(COMPARISONS, *pair)
-            yield call(["in"], *pair, st.sampled_from([None, *SMALL[of]]).map(lambda value, of=of: Literal(of, value)))
+            yield call(
+                ["in"],
+                *pair,
+                st.sampled_from([None, *SMALL[of]]).map(lambda value, of=of: Literal(of, value)),
+            )
         yield call(["like", "contains"], expressions(VARCHAR, depth), expressions(VARCHAR, 0))
     elif type_ is VARCHAR:
         yield call(["concat", "concat_operator"], same, same)
         # Not of DOUBLE: DuckDB writes the sign of a nan, which depends on how it came about.
-        yield call(["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: node.type is not DOUBLE))
+        yield call(
+            ["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: node.type is not DOUBLE)
+        )
         yield call(["upper", "trim"], same)
     elif type_ is TIMESTAMP:
         unit = st.sampled_from(["hour", "week", "month"]).map(lambda name: Literal(VARCHAR, name))
@@ -589,12 +1043,14 @@ def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]
         yield call(["add", "subtract"], same, span)
 
 
-DRAWN = settings(max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+DRAWN = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def is_lazier(expression: Expression) -> bool:
     """Whether DuckDB may fail where we do not: it evaluates all of an AND and OR that is not a condition."""
-    connectives = [node for node in walk(expression) if isinstance(node, Call) and node.function in ("and", "or")]
+    connectives = [
+        node for node in walk(expression) if isinstance(node, Call) and node.function in ("and", "or")
+    ]
     return any(may_raise(node) for node in connectives)
 
 
@@ -603,12 +1059,13 @@ def is_lazier(expression: Expression) -> bool:
 def test_drawn_expression_oracle(expression: Expression) -> None:
     """Both fail on the batch or none does; rows on which none does have the same value.
 
-    Row by row DuckDB is no measure of failing: one row that is NULL is a constant to it, beside which it does
-    not look at other arguments.
+    Beside an argument that is NULL on all rows DuckDB does not look at the others, fail or not: on a single row
+    it is no measure of failing.
     """
     ours, theirs = mixed().ours(expression), mixed().theirs([expression])[0]
     if RAISED in ours:
-        assert RAISED in theirs, sql(expression)
+        parts = (node for node in walk(expression) if RAISED not in theirs)
+        assert RAISED in theirs or any(set(mixed().ours(part)) == {None} for part in parts), sql(expression)
     elif RAISED in theirs:
         assert is_lazier(expression), sql(expression)
     pairs = [(our, our if RAISED in (our, their) else their) for our, their in zip(ours, theirs, strict=True)]
@@ -648,3 +1105,176 @@ def test_drawn_expression_in_parts(expression: Expression, cut: int) -> None:
         assert isinstance(first, list)
         assert isinstance(second, list)
         assert whole == first + second
+
+
+# ------------------------------------------------------------------------------------------- which rows are seen
+
+N = Column(BIGINT, 0, "n")
+ZERO, ONE = Literal(BIGINT, 0), Literal(BIGINT, 1)
+INVERSE = Call(BIGINT, "integer_divide", (Literal(BIGINT, 10), N))
+NOT_ZERO = Call(BOOLEAN, "not_equal", (N, ZERO))
+IS_ZERO = Call(BOOLEAN, "equal", (N, ZERO))
+LARGE = Call(BOOLEAN, "greater", (INVERSE, ONE))
+NUMBERS = pa.array([0, 1, None, 5, 100], pa.int64())
+
+
+def value_of(expression: Expression) -> list[Any]:
+    return evaluate(expression, lambda _: NUMBERS, len(NUMBERS)).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (Call(BIGINT, "case", (NOT_ZERO, INVERSE, Literal(BIGINT, None))), [None, 10, None, 2, 0]),
+        (Call(BIGINT, "case", (IS_ZERO, ONE, INVERSE)), [1, 10, None, 2, 0]),
+        (Call(BIGINT, "case", (IS_ZERO, ONE, LARGE, INVERSE, N)), [1, 10, None, 2, 100]),
+        (Call(BIGINT, "case", (Call(BOOLEAN, "and", (NOT_ZERO, LARGE)), ONE, ZERO)), [0, 1, 0, 1, 0]),
+        (Call(BIGINT, "coalesce", (N, INVERSE)), [0, 1, None, 5, 100]),
+        (Call(BOOLEAN, "and", (NOT_ZERO, LARGE)), [False, True, None, True, False]),
+        (Call(BOOLEAN, "and", (LARGE, NOT_ZERO)), [False, True, None, True, False]),
+        (Call(BOOLEAN, "or", (IS_ZERO, LARGE)), [True, True, None, True, False]),
+        (
+            Call(BOOLEAN, "and", (NOT_ZERO, LARGE, Call(BOOLEAN, "less", (INVERSE, N)))),
+            [False, False, None, True, False],
+        ),
+        (Call(BOOLEAN, "not", (Call(BOOLEAN, "and", (NOT_ZERO, LARGE)),)), [True, False, None, False, True]),
+    ],
+    ids=str,
+)
+def test_guarded_part_does_not_fail(expression: Expression, expected: list[Any]) -> None:
+    assert value_of(expression) == expected
+    assert value_of(Call(expression.type, "coalesce", (expression, expression))) == expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        Call(BIGINT, "case", (NOT_ZERO, ONE, INVERSE)),
+        Call(BIGINT, "coalesce", (INVERSE, N)),
+        Call(BIGINT, "nullif", (N, INVERSE)),
+        Call(BOOLEAN, "and", (IS_ZERO, LARGE)),
+        Call(BOOLEAN, "in", (N, INVERSE)),
+    ],
+    ids=str,
+)
+def test_part_that_is_needed_fails(expression: Expression) -> None:
+    with pytest.raises(DataError, match="^Division by zero in `10 // n`$"):
+        value_of(expression)
+
+
+def test_predicate_guards_its_parts() -> None:
+    """Also where the guard is NULL: only what is true is kept."""
+    guard = Call(BOOLEAN, "greater", (N, ZERO))
+    unknown = Call(BOOLEAN, "equal", (Column(BIGINT, 1), ZERO))
+    columns = [pa.array([0, 2, None, 5]), pa.array([None, None, None, None], pa.int64())]
+    for predicate, expected in [
+        (Call(BOOLEAN, "and", (guard, LARGE)), [1, 3]),
+        (Call(BOOLEAN, "and", (LARGE, guard)), [1, 3]),
+        (Call(BOOLEAN, "and", (unknown, LARGE)), []),
+        (Call(BOOLEAN, "or", (Call(BOOLEAN, "and", (unknown, LARGE)), guard)), [1, 3]),
+        (Call(BOOLEAN, "or", (IS_ZERO, LARGE)), [0, 1, 3]),
+    ]:
+        mask = evaluate_predicate(predicate, columns.__getitem__, 4)
+        assert mask.type == pa.bool_()
+        assert selected(mask).tolist() == expected
+        assert selected(mask).dtype == np.int64
+
+
+def test_nothing_fails_without_rows() -> None:
+    impossible = Call(BIGINT, "integer_divide", (ONE, ZERO))
+    assert evaluate(impossible, lambda _: NUMBERS, 0).equals(pa.array([], pa.int64()))
+    assert len(evaluate_predicate(Call(BOOLEAN, "equal", (impossible, ONE)), lambda _: NUMBERS, 0)) == 0
+    with pytest.raises(DataError):
+        evaluate(impossible, lambda _: NUMBERS, 1)
+
+
+def test_selected_of_a_slice() -> None:
+    """The bitmaps of a slice do not start at a byte."""
+    values = [None, True, False, True, None, False, True, True, None, True, True]
+    for start in range(len(values)):
+        expected = [i for i, value in enumerate(values[start:]) if value]
+        assert selected(pa.array(values, pa.bool_()).slice(start)).tolist() == expected
+
+
+def test_equal_parts_are_evaluated_once() -> None:
+    asked: list[int] = []
+
+    def column(index: int) -> pa.Array:
+        asked.append(index)
+        return NUMBERS
+
+    doubled = Call(BIGINT, "add", (N, N))
+    evaluate(
+        Call(BOOLEAN, "equal", (Call(BIGINT, "case", (NOT_ZERO, INVERSE, doubled)), doubled)),
+        column,
+        len(NUMBERS),
+    )
+    assert asked == [0]
+
+
+# ------------------------------------------------------------------------------------------- messages, types, names
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (Call(BIGINT, "add", (N, Literal(BIGINT, 2**63 - 1))), "int64 overflow in `n + 9223372036854775807`"),
+        (Call(BIGINT, "modulo", (N, ZERO)), "Division by zero in `n % 0`"),
+        (
+            Call(BIGINT, "cast", (Literal(DOUBLE, 1e20),)),
+            "Expected a number in the range of BIGINT in `CAST(1e+20 AS BIGINT)`, found `1e+20`",
+        ),
+        (
+            Call(BIGINT, "cast", (Literal(VARCHAR, "12 apples"),)),
+            "Expected a BIGINT in `CAST('12 apples' AS BIGINT)`, found `12 apples`",
+        ),
+        (
+            Call(TIMESTAMP, "cast", (Literal(VARCHAR, "infinity"),)),
+            "Expected a TIMESTAMP in `CAST('infinity' AS TIMESTAMP)`, found `infinity`",
+        ),
+        (
+            Call(BIGINT, "cast", (Literal(VARCHAR, "0b101"),)),
+            "Expected a BIGINT in `CAST('0b101' AS BIGINT)`, found `0b101`",
+        ),
+        (
+            Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, "fortnight"), Literal(TIMESTAMP, 0))),
+            "Expected a unit such as `hour` in `DATE_TRUNC('fortnight', TIMESTAMP '1970-01-01 00:00:00')`, found `fortnight`",
+        ),
+        (
+            Call(TIMESTAMP, "add", (Literal(TIMESTAMP, 2**63 - 2), Literal(INTERVAL, 1))),
+            "TIMESTAMP out of range in `TIMESTAMP '9223372036854775806 us' + INTERVAL 1 MICROSECOND`",
+        ),
+    ],
+)
+def test_message(expression: Expression, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        value_of(expression)
+    assert str(caught.value) == message
+
+
+def test_interval_as_text_oracle() -> None:
+    """A difference of two timestamps is days and the rest, as we write every interval."""
+    table = crossed((TIMESTAMP, TIMES[:9]), (TIMESTAMP, TIMES[:9]))
+    table.check(Call(VARCHAR, "cast", (Call(INTERVAL, "subtract", tuple(table.columns)),)))
+
+
+@pytest.mark.parametrize("type_", list(ARROW_TYPES), ids=str)
+def test_null_literal(type_: SqlType) -> None:
+    """NULL without a type becomes any type; and a literal alone is an array."""
+    null = Literal(SqlType.NULL, None)
+    assert evaluate(null, lambda _: NUMBERS, 3).equals(pa.nulls(3))
+    assert evaluate(Call(type_, "cast", (null,)), lambda _: NUMBERS, 3).equals(
+        pa.nulls(3, ARROW_TYPES[type_])
+    )
+    assert evaluate(Literal(type_, None), lambda _: NUMBERS, 3).equals(pa.nulls(3, ARROW_TYPES[type_]))
+    assert evaluate(Call(BOOLEAN, "is_null", (null,)), lambda _: NUMBERS, 2).to_pylist() == [True, True]
+
+
+def test_every_name_has_a_function() -> None:
+    names = """
+        add subtract multiply divide integer_divide modulo negate abs sign equal not_equal less less_equal greater
+        greater_equal and or not is_null in case coalesce nullif cast is_not_distinct like ilike round floor ceil
+        sqrt ln log10 log2 exp power lower upper length substring trim ltrim rtrim replace concat concat_operator
+        starts_with ends_with contains greatest least year month day hour minute second day_of_week epoch date_trunc
+    """
+    assert set(FUNCTIONS) == set(names.split())

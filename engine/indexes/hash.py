@@ -1,7 +1,8 @@
 """Equality by hashing: constant work per insert and per match, nothing at all on expiry.
 
 State: the live keys, a link per row to the bucket's previous row, the newest row of each bucket. There are
-at least as many buckets as live rows; when the window outgrows them the links are laid anew.
+at least as many buckets as live rows; when the window outgrows them, or shrinks to a sixteenth of them, the
+links are laid anew.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
 from ..kernels.hash import link_rows, run_hash
+from .check_probes import check_probes
 from .index import Probes
 
 MIN_BUCKETS = 256
@@ -37,6 +39,7 @@ class HashIndex:
             self._spread(2 * len(self._keys))
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
+        check_probes(probes, self._keys, self._inserted)
         keys, links = self._keys, self._links
         found, self._inserted = run_hash(
             keys.data, keys.base, links.data, links.base, self._heads, self._inserted,
@@ -48,6 +51,10 @@ class HashIndex:
     def purge(self, row: int) -> None:
         self._keys.drop(row)
         self._links.drop(row)
+        # Rows which nobody will see need not be inserted, and their keys may be gone when it is their turn.
+        self._inserted = max(self._inserted, self._keys.tail)
+        if len(self._heads) > max(MIN_BUCKETS, 16 * len(self._keys)):
+            self._spread(2 * len(self._keys))
 
     @property
     def keys(self) -> NDArray:
@@ -59,7 +66,7 @@ class HashIndex:
 
     def _spread(self, rows: int) -> None:
         """Lay the links anew over enough buckets for `rows`."""
-        self._heads = np.full(1 << (rows - 1).bit_length(), -1, np.int64)
+        self._heads = np.full(1 << (max(rows, MIN_BUCKETS) - 1).bit_length(), -1, np.int64)
         keys, links = self._keys, self._links
         link_rows(keys.data, keys.base, links.data, links.base, self._heads, keys.tail, self._inserted)
 
@@ -69,6 +76,7 @@ class HashIndex:
         assert self._keys.tail == self._links.tail, "keys and links cover different rows"
         assert self._keys.end == self._links.end, "keys and links cover different rows"
         assert self._inserted <= self._keys.end, "a row is in a bucket before its key is known"
+        assert len(self._keys) <= len(self._heads), "fewer buckets than rows"
         reached = set()
         for newest in self._heads:
             row = int(newest)

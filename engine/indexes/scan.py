@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
 from ..kernels.scan import run_scan
+from .check_probes import check_probes
 from .index import Probes
 
 
@@ -27,6 +28,7 @@ class ScanIndex:
         self._keys.append(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
+        check_probes(probes, self._keys, self._keys.tail)
         found = run_scan(
             self._keys.data, self._keys.base, probes.key_low, probes.key_high, probes.row_from,
             probes.row_until, probes.cursor, out_prober, out_row, counting,

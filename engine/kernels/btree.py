@@ -23,9 +23,23 @@ import numpy as np
 from .calls import borrowed, expand
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
 from .jit import inline, kernel
+from .node_size import BTREE_NODE as NODE_ROWS
 from .nodes import (
-    COUNT, EXPIRED, IN_USE, INSERTED, NEXT, NODE_ROWS, SHORT,
-    count_below, count_entries_up_to, count_up_to, emit, free_node, new_node, put, shift_down, shift_up,
+    COUNT,
+    EXPIRED,
+    IN_USE,
+    INSERTED,
+    NEXT,
+    SHORT,
+    count_below,
+    count_entries_up_to,
+    count_up_to,
+    emit,
+    free_node,
+    new_node,
+    put,
+    shift_down,
+    shift_up,
     take_out,
 )  # fmt: skip
 
@@ -38,7 +52,6 @@ HEIGHT = 7  # levels of inner nodes; 0: the root is a leaf
 INNER_USED = 8
 INNER_FREE = 9
 INNER_IN_USE = 10
-BTREE_SLOTS = 11
 
 # A level more takes half a node's children times as many splits: 2^63 rows do not get this far.
 MAX_HEIGHT = 16
@@ -171,7 +184,7 @@ def cut(links, inner, state, leaf, key, row):  # type: ignore[no-untyped-def]
 def insert(nodes, inner, state, key, row):  # type: ignore[no-untyped-def]
     """Insert an entry whose row is greater than any before."""
     links, keys, rows = nodes
-    inner_links, inner_keys, inner_rows, children = inner
+    inner_links, inner_keys, _inner_rows, children = inner
     node = state[ROOT]
     for _ in range(state[HEIGHT]):
         node = children[node, count_up_to(inner_keys, node, 1, inner_links[node, COUNT], key)]
@@ -186,8 +199,8 @@ def insert(nodes, inner, state, key, row):  # type: ignore[no-untyped-def]
 @expand
 def seek(nodes, inner, state, key):  # type: ignore[no-untyped-def]
     """(leaf, slot) of the first entry whose key is at least `key`; leaf 0 if there is none."""
-    links, keys, rows = nodes
-    inner_links, inner_keys, inner_rows, children = inner
+    links, keys, _rows = nodes
+    inner_links, inner_keys, _inner_rows, children = inner
     node = state[ROOT]
     for _ in range(state[HEIGHT]):
         node = children[node, count_below(inner_keys, node, 1, inner_links[node, COUNT], key)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .calls import expand
 from .cursor import AT_ROW, DONE, PROBER, RESUME
 from .jit import inline, kernel
 
@@ -26,15 +27,21 @@ def bucket_of(key, mask):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * MIX) >> SHIFT) & mask
 
 
+@expand
+def link(keys, keys_base, links, links_base, heads, row):  # type: ignore[no-untyped-def]
+    """Insert a row: it becomes the newest of its bucket."""
+    bucket = bucket_of(keys[row - keys_base], len(heads) - 1)
+    newest = heads[bucket]
+    back = row - newest
+    links[row - links_base] = back if newest >= 0 and back <= MAX_LINK else 0
+    heads[bucket] = row
+
+
 @kernel
 def link_rows(keys, keys_base, links, links_base, heads, start, end):  # type: ignore[no-untyped-def]
     """Insert rows [start, end), oldest first. Writes `links` and `heads`."""
-    mask = len(heads) - 1
     for row in range(start, end):
-        bucket = bucket_of(keys[row - keys_base], mask)
-        back = row - heads[bucket]
-        links[row - links_base] = back if heads[bucket] >= 0 and back <= MAX_LINK else 0
-        heads[bucket] = row
+        link(keys, keys_base, links, links_base, heads, row)
 
 
 @kernel
@@ -53,11 +60,7 @@ def run_hash(  # type: ignore[no-untyped-def]
     while prober < len(key_low):
         # 1. insert what precedes the prober
         while inserted < row_until[prober]:
-            bucket = bucket_of(keys[inserted - keys_base], mask)
-            newest = heads[bucket]
-            back = inserted - newest
-            links[inserted - links_base] = back if newest >= 0 and back <= MAX_LINK else 0
-            heads[bucket] = inserted
+            link(keys, keys_base, links, links_base, heads, inserted)
             inserted += 1
         # 2. walk the bucket, newest first, as far as it is alive
         key = key_low[prober]
@@ -85,11 +88,7 @@ def run_hash(  # type: ignore[no-untyped-def]
         prober += 1
     # 3. insert what no prober of this batch saw
     while inserted < end:
-        bucket = bucket_of(keys[inserted - keys_base], mask)
-        newest = heads[bucket]
-        back = inserted - newest
-        links[inserted - links_base] = back if newest >= 0 and back <= MAX_LINK else 0
-        heads[bucket] = inserted
+        link(keys, keys_base, links, links_base, heads, inserted)
         inserted += 1
     cursor[PROBER] = prober
     cursor[DONE] = 1

@@ -29,23 +29,25 @@ def count_matches(keys, low, high):  # type: ignore[no-untyped-def]
 
 
 @expand
-def write_matches(keys, low, high, first_row, prober, out_prober, out_row, found, until):  # type: ignore[no-untyped-def]
-    """Write matches from place `found` on, up to place `until`; there are as many. Returns the row to go on from."""
+def write_matches(  # type: ignore[no-untyped-def]
+    keys, low, high, first_row, prober, out_prober, out_row, found, until,
+):  # fmt: skip
+    """Write the first `until - found` matches, from place `found` on. Returns the row after the last."""
+    at = 0
     start = 0
-    i = 0
     while found < until:
         group = keys[start : start + GROUP_ROWS]
         stop = min(found + count_matches(group, low, high), until)
         # Without a branch: a place is written for every row, and kept if the row matches. The loop ends
         # with the group's last match, so every place is within the output.
-        i = 0
+        at = start
         while found < stop:
             out_prober[found] = prober
-            out_row[found] = first_row + start + i
-            found += (group[i] >= low) & (group[i] <= high)
-            i += 1
+            out_row[found] = first_row + at
+            found += (keys[at] >= low) & (keys[at] <= high)
+            at += 1
         start += GROUP_ROWS
-    return first_row + start - GROUP_ROWS + i
+    return first_row + at
 
 
 @kernel
@@ -77,9 +79,7 @@ def run_scan(  # type: ignore[no-untyped-def]
                         out_row[found + i] = row + i
                 else:
                     stop = min(found + matches, space)
-                    next_row = write_matches(
-                        block, low, high, row, prober, out_prober, out_row, found, stop
-                    )
+                    next_row = write_matches(block, low, high, row, prober, out_prober, out_row, found, stop)
                     if found + matches > space:
                         cursor[PROBER] = prober
                         cursor[RESUME] = 1

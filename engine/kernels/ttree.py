@@ -10,6 +10,8 @@ After Lehman and Carey (1986): an entry goes into the node that bounds it; if th
 least entry moves on to the node before; a node with two children that runs low takes entries from the
 node before; a node with one child takes that one in when both fit into one. A rotation that puts a
 nearly empty node above two others (a leaf of one entry, as a rule) fills it up from the node before.
+
+Nodes of 32 to 128 entries cost the same within 5 %, at windows of 100 to 100,000 rows.
 """
 
 from __future__ import annotations
@@ -17,9 +19,24 @@ from __future__ import annotations
 from .calls import borrowed, expand
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
 from .jit import inline, kernel
+from .node_size import TTREE_NODE as NODE_ROWS
 from .nodes import (
-    COUNT, EXPIRED, IN_USE, INSERTED, NEXT, NODE_ROWS, PREV, SHORT,
-    count_below, count_entries_up_to, count_up_to, emit, free_node, new_node, put, shift_down, take_out,
+    COUNT,
+    EXPIRED,
+    IN_USE,
+    INSERTED,
+    NEXT,
+    PREV,
+    SHORT,
+    count_below,
+    count_entries_up_to,
+    count_up_to,
+    emit,
+    free_node,
+    new_node,
+    put,
+    shift_down,
+    take_out,
 )  # fmt: skip
 
 LEFT = 3
@@ -89,9 +106,7 @@ def rebalance(links, keys, rows, node):  # type: ignore[no-untyped-def]
             node = rotate(links, node, heavy)
             short = LOW_ROWS - links[node, COUNT]
             if short > 0:
-                fill_from_before(
-                    links, keys, rows, node, min(short, links[links[node, PREV], COUNT] - 1)
-                )
+                fill_from_before(links, keys, rows, node, min(short, links[links[node, PREV], COUNT] - 1))
         if links[node, HEIGHT] == height:
             return
         node = links[node, PARENT]
@@ -268,8 +283,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
         oldest = floor if last else row_from[prober]
         until = end if last else row_until[prober]
         # 1. expire
-        gone = min(oldest, state[INSERTED])
-        for row in range(state[EXPIRED], gone):
+        for row in range(state[EXPIRED], min(oldest, state[INSERTED])):
             remove(links, keys, rows, state, row_keys[row - keys_base])
         # Rows that expire before anyone can see them are not inserted.
         row = max(state[INSERTED], min(oldest, until))

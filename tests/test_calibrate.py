@@ -1,0 +1,125 @@
+"""Measuring, keeping and reading back the weights of the cost model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.engine.errors import DataError
+from penstock.engine.indexes.build import INDEX_KINDS, build_index
+from penstock.optimizer import weights as stored
+from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows
+from penstock.optimizer.weights import SHIPPED, Weights, load, read, save
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty configuration folder, and no weights remembered before or after."""
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
+    load.cache_clear()
+    yield tmp_path
+    load.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Weights, list[str]]:
+    lines: list[str] = []
+    return calibrate(lines.append, quick=True), lines
+
+
+def numbers(weights: Weights) -> dict[str, float]:
+    return {name: value for name, value in dataclasses.asdict(weights).items() if name != "machine"}
+
+
+def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[str]]) -> None:
+    weights, lines = measured
+    for name, value in numbers(weights).items():
+        assert 0 < value < 1e-3, name
+        assert math.isfinite(value), name
+    # a row of a scan is compared with others at once; one in a tree or a bucket is looked for
+    assert weights.scan_search < weights.hash_search
+    assert weights.scan_search < weights.ttree_search
+    assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
+
+
+def test_machine_names_no_machine() -> None:
+    assert socket.gethostname() not in machine()
+    assert "/" not in machine()
+    assert "cores" in machine()
+
+
+def test_shipped_weights_are_measured() -> None:
+    assert read(SHIPPED).machine not in ("unknown", "unmeasured")
+
+
+def test_saved_weights_are_loaded(home: Path, measured: tuple[Weights, list[str]]) -> None:
+    assert load() == read(SHIPPED)
+    path = save(measured[0])
+    assert path == home / "weights.json"
+    assert load() == measured[0]
+    assert [entry.name for entry in home.iterdir()] == ["weights.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not json",
+        "[1, 2]",
+        "{}",
+        json.dumps(dict.fromkeys(numbers(read(SHIPPED)), 1e-9) | {"scan_search": -1}),
+        json.dumps(dict.fromkeys(numbers(read(SHIPPED)), 1e-9) | {"pair": float("nan")}),
+        json.dumps(dict.fromkeys(numbers(read(SHIPPED)), 1e-9) | {"pair": "soon"}),
+        json.dumps(dict.fromkeys(numbers(read(SHIPPED)), 1e-9) | {"unheard_of": 1}),
+    ],
+)
+def test_a_corrupt_file_gives_one_clear_line(home: Path, text: str) -> None:
+    path = home / "weights.json"
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        load()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "`penstock calibrate`" in message
+    assert str(path) in message
+    assert path.read_text() == text
+
+
+def test_the_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PENSTOCK_HOME", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert stored.folder() == tmp_path / "penstock"
+
+
+def test_fit_is_exact_where_cost_is_proportional() -> None:
+    points = [(accesses, 3e-9 * accesses) for accesses in (1.0, 10.0, 5_000.0)]
+    assert fit(points) == pytest.approx(3e-9)
+    assert misfit(points, 3e-9) == pytest.approx(0)
+
+
+def test_fit_minimises_the_relative_error() -> None:
+    points = [(1.0, 2.0), (1_000.0, 1_000.0), (50.0, 40.0)]
+
+    def error(weight: float) -> float:
+        return sum((weight * accesses / seconds - 1) ** 2 for accesses, seconds in points)
+
+    best = fit(points)
+    assert error(best) < min(error(0.99 * best), error(1.01 * best))
+
+
+@pytest.mark.parametrize("kind", INDEX_KINDS)
+def test_an_update_run_keeps_the_window_full(kind: str) -> None:
+    """What is timed as update is one row in and one out, with nothing left behind."""
+    keys = np.random.default_rng(5).integers(0, 50, 1_000)
+    index = build_index(kind, 0, keys[:100])
+    for begin in range(100, 1_000, 300):
+        replace_rows(index, keys[begin : begin + 300], begin, 100)
+        index._check()
+        assert index.keys.tolist() == keys[begin + 200 : begin + 300].tolist()

@@ -1,0 +1,160 @@
+"""The demo is what a newcomer sees first: it must work, be true, be quick, and read well in a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli.demo_data import QUERIES, write_demo
+from penstock.cli.main import main
+
+COMMAND = [sys.executable, "-m", "penstock.cli"]
+NAMES = ("fire_risk", "twins", "extremes")
+
+
+def counts_shown(text: str) -> dict[str, int]:
+    """The last count shown of each query."""
+    found = {}
+    for name in NAMES:
+        counts = re.findall(rf"{name}\W+([\d,]+) results", text)
+        found[name] = int(counts[-1].replace(",", ""))
+    return found
+
+
+@pytest.fixture(scope="module")
+def piped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The demo's folder and what it printed into a pipe."""
+    folder = tmp_path_factory.mktemp("demo")
+    began = time.monotonic()
+    done = subprocess.run([*COMMAND, "demo"], cwd=folder, capture_output=True, text=True, check=True)
+    assert time.monotonic() - began < 60
+    return folder, done.stdout
+
+
+def test_the_page_in_a_pipe(piped: tuple[Path, str]) -> None:
+    folder, page = piped
+    assert "\x1b" not in page
+    assert "\r" not in page
+    assert sorted(os.listdir(folder / "penstock-demo")) == [
+        "humidity.csv",
+        "queries.sql",
+        "temperature.parquet",
+    ]
+    assert QUERIES.strip() in page
+    assert re.search(r"1,080,000 rows through 3 queries in \d+\.\d\d s, .*: [\d,]+ rows/s", page)
+    assert all(count > 100 for count in counts_shown(page).values())
+
+
+def test_the_printed_command_gives_the_printed_results(piped: tuple[Path, str]) -> None:
+    folder, page = piped
+    (line,) = (line for line in page.splitlines() if line.strip().startswith("penstock run"))
+    words = shlex.split(line)
+    done = subprocess.run([*COMMAND, *words[1:]], cwd=folder, capture_output=True, text=True, check=True)
+    found = Counter(json.loads(row)["query"] for row in done.stdout.splitlines())
+    assert found == counts_shown(page)
+
+
+def test_the_printed_plan_is_what_explain_says(piped: tuple[Path, str]) -> None:
+    folder, page = piped
+    words = ["explain", "penstock-demo/queries.sql", "-i", "temperature=penstock-demo/temperature.parquet"]
+    words += ["-i", "humidity=penstock-demo/humidity.csv"]
+    done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in page
+
+
+def test_the_counts_are_right(piped: tuple[Path, str]) -> None:
+    """Against DuckDB over the demo's files."""
+    folder, page = piped
+    with duckdb.connect() as database:
+        for name, file in (("temperature", "temperature.parquet"), ("humidity", "humidity.csv")):
+            database.execute(f"CREATE VIEW {name} AS FROM '{folder}/penstock-demo/{file}'")
+        asked = {
+            "fire_risk": """
+                FROM temperature t JOIN humidity h ON t.location = h.location
+                 AND t.ts < h.ts + INTERVAL 2 SECOND AND h.ts < t.ts + INTERVAL 2 SECOND
+                WHERE t.value > 37 AND h.value < 15""",
+            "twins": """
+                FROM temperature a JOIN temperature b ON b.value BETWEEN a.value - 0.02 AND a.value + 0.02
+                 AND b.ts <= a.ts AND a.ts < b.ts + INTERVAL 5 SECOND
+                WHERE a.value > 35 AND b.value > 34 AND a.location <> b.location""",
+            "extremes": """
+                FROM (SELECT value FROM temperature WHERE value > 41
+                      UNION ALL SELECT value FROM humidity WHERE value > 76)""",
+        }
+        expected = {}
+        for name, sql in asked.items():
+            row = database.execute(f"SELECT count(*) {sql}").fetchone()
+            assert row is not None
+            expected[name] = row[0]
+    assert counts_shown(page) == expected
+
+
+def test_the_page_on_a_terminal(piped: tuple[Path, str], tmp_path: Path) -> None:
+    """Live frames that end with the same counts."""
+    shown, theirs = pty.openpty()
+    began = time.monotonic()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
+    process = subprocess.Popen(
+        [*COMMAND, "demo"], cwd=tmp_path, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    parts = []
+    while True:
+        try:
+            parts.append(os.read(shown, 65_536))
+        except OSError:  # the other end is closed
+            break
+        if not parts[-1]:
+            break
+    os.close(shown)
+    assert process.wait(30) == 0
+    assert time.monotonic() - began < 60
+    page = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(parts).decode())
+    assert "\x1b[1" in b"".join(parts).decode()
+    frames = [int(count.replace(",", "")) for count in re.findall(r"╭─ fire_risk  ([\d,]+) results", page)]
+    assert len(frames) > 20
+    assert frames == sorted(frames)
+    assert counts_shown(page) == counts_shown(piped[1])
+
+
+def test_other_peoples_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "queries.sql").write_text("mine")
+    result = CliRunner().invoke(main, ["demo", "--dir", str(tmp_path)])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"Error: Expected an empty folder for the demo, found files in `{tmp_path}`; give another --dir\n"
+    )
+    assert os.listdir(tmp_path) == ["queries.sql"]
+    assert (tmp_path / "queries.sql").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(main, ["demo", "--dir", str(tmp_path / "file" / "deeper")])
+    assert result.exit_code == 4
+    assert result.stderr.startswith(f"Error: Expected to write `{tmp_path}/file/deeper`, found: ")
+
+
+def test_the_data_follow_the_seed(tmp_path: Path) -> None:
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        assert write_demo(tmp_path / name, seed) == 1_080_000
+        found.append(pq.read_table(tmp_path / name / "temperature.parquet"))
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+    times = found[0]["ts"].to_numpy()
+    assert bool((times[1:] >= times[:-1]).all())
