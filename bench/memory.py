@@ -1,8 +1,15 @@
-"""What rows cost in memory, and that a long stream does not cost more than a short one."""
+"""What rows cost in memory, and that a long stream does not cost more than a short one.
+
+The resident size is watched in a process of its own, `python -m penstock.bench.memory ROWS WINDOWS`: in one
+that has done other work, what that work gave back would hide growth.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from penstock.engine.indexes.build import INDEX_KINDS
@@ -26,7 +33,8 @@ def bench_memory(outcome: Outcome, window_rows: int, windows: int) -> None:
         outcome.add(GROUP, f"index {kind}", index_bytes, "bytes/row", note=note)
     if not STATM.exists():
         return
-    sizes = resident_sizes(window_rows, windows)
+    command = [sys.executable, "-m", "penstock.bench.memory", str(window_rows), str(windows)]
+    sizes = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     warm = sizes[WARM_WINDOWS - 1 :]
     growth = (max(warm) - warm[0]) / MEGABYTE
     note = f"over {len(warm)} windows of {window_rows:,} rows a side, results taken as they come"
@@ -80,3 +88,7 @@ def resident_sizes(window_rows: int, windows: int) -> list[int]:
 def resident_bytes() -> int:
     pages = int(STATM.read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    print(json.dumps(resident_sizes(int(sys.argv[1]), int(sys.argv[2]))))

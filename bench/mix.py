@@ -25,8 +25,7 @@ COMBINATIONS = ("HH", "TT", "HT", "TH", "HN", "NH", "TN", "NT")
 INDEXES = {"H": "hash", "T": "t-tree", "N": "scan"}
 KEYS_PER_ROW = 1.0  # of the bigger window: about one match per probe
 TIE = 0.1  # costs that differ by less cannot be told apart
-SLICE_ROWS = 16_384
-RATE = 1_000_000  # rows per second of both streams: one row a microsecond
+SLICE_ROWS = 65_536
 
 PAPER_MIX = (5_000, 5_000)
 TABLE_3 = ((9_500, 500, 2, 998), (7_000, 3_000, 800, 200), (4_000, 6_000, 550, 450))

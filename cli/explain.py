@@ -22,7 +22,8 @@ Example:
 def explain(queries: str, inputs: tuple[str, ...], sharing: str, index: str, as_json: bool) -> None:
     """Show the plan of the queries of a file.
 
-    With what the cost model expects of it. With -i, rates come from the files: row counts and times in Parquet's footer, else the first rows.
+    It comes with what the cost model expects. With -i, rates are taken from the files: row counts and times
+    in Parquet's footer, else the first rows.
     """
     click.echo(explain_plan(queries, inputs, sharing, index, as_json))
 

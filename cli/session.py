@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -105,20 +106,14 @@ def open_feeds(engine: Engine, inputs: Sequence[str]) -> list[Feed]:
     with ExitStack() as opened:
         feeds = []
         for name, files in match_inputs(engine, inputs).items():
-            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us(engine, name))
+            slack_us = engine.slack(name) // timedelta(microseconds=1)
+            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
     return feeds
 
 
-def slack_us(engine: Engine, stream: str) -> int:
-    """How late a row of the stream may be."""
-    return engine._stream(stream).slack_us
-
-
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:
     """The streams each query reads."""
-    from penstock.optimizer.logical import streams_of
-
-    return {name: streams_of(query._bound.root) for name, query in engine.queries.items()}
+    return {name: query.streams for name, query in engine.queries.items()}

@@ -26,24 +26,42 @@ def bind_chain(context: BindContext, tree: Tree, bind: Callable[[Tree], Node]) -
         context.read_only(tree, ("this", "expression", "distinct", "with_", "with"))
         operations.append(tree)
         tree = tree.this
-    node = bind(tree)
+    # INTERSECT binds tighter than the others; not every release of the stock parser knows.
+    parts: list[tuple[Tree | None, Node]] = [(None, bind(tree))]
+    for operation in reversed(operations):
+        right = bind(operation.expression)
+        if KINDS[type(operation).__name__] == "intersect":
+            before, left = parts[-1]
+            parts[-1] = (before, _set_operation(context, operation, left, right))
+        else:
+            parts.append((operation, right))
+    return _fold(context, parts)
+
+
+def _fold(context: BindContext, parts: list[tuple[Tree | None, Node]]) -> Node:
+    """UNION and EXCEPT, left to right; each part has the operation before it."""
+    node = parts[0][1]
     run: list[Node] = []
     run_position: Position | None = None
-    for operation in reversed(operations):
-        kind = KINDS[type(operation).__name__]
-        keeps_all = operation.args.get("distinct") is False
-        position = context.keyword_position(operation.expression, kind)
-        right = bind(operation.expression)
-        if kind == "union" and keeps_all:
+    for operation, right in parts[1:]:
+        assert operation is not None, "only the first part has none"
+        if type(operation).__name__ == "Union" and operation.args.get("distinct") is False:
             run = run or [node]
-            run_position = run_position or position
+            run_position = run_position or context.keyword_position(operation.expression, "UNION")
             run.append(right)
             continue
         if run_position is not None:
             node, run, run_position = _union_all(run, run_position), [], None
-        left, right = _align([node, right], position, kind.upper())
-        node = SetOperation(kind, keeps_all, left, right, position)
+        node = _set_operation(context, operation, node, right)
     return node if run_position is None else _union_all(run, run_position)
+
+
+def _set_operation(context: BindContext, operation: Tree, left: Node, right: Node) -> SetOperation:
+    kind = KINDS[type(operation).__name__]
+    keeps_all = operation.args.get("distinct") is False
+    position = context.keyword_position(operation.expression, kind)
+    left, right = _align([left, right], position, kind.upper())
+    return SetOperation(kind, keeps_all, left, right, position)
 
 
 def _has_with(tree: Tree) -> bool:

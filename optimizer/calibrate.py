@@ -35,6 +35,11 @@ from penstock.engine.window import Window
 from .cost import ACCESSES, OURS
 from .weights import Weights
 
+# As in the paper, processor time: others may be using the machine. Elapsed time where that clock is coarse.
+processor_time = (
+    time.thread_time if time.get_clock_info("thread_time").resolution <= 1e-6 else time.perf_counter
+)
+
 NOTHING = np.empty(0, np.int64)
 MATCHES = (0.25, 1.0, 4.0, 16.0)  # per probe, in turn over the windows
 BATCH_ROWS = 8_192
@@ -51,7 +56,7 @@ class Effort:
     runs: int
 
 
-FULL = Effort(tuple(int(size) for size in np.geomspace(50, 50_000, 20)), 40_000, 5)
+FULL = Effort(tuple(int(size) for size in np.geomspace(50, 50_000, 20)), 40_000, 7)
 QUICK = Effort((50, 500, 5_000, 20_000), 4_000, 2)
 
 
@@ -110,9 +115,9 @@ def search_time(kind: str, rows: int, matches: float, effort: Effort, rng: np.ra
 
     def run() -> float:
         probes = Probes(keys, keys, first, last, rows)
-        began = time.perf_counter()
+        began = processor_time()
         index.run(probes, NOTHING, NOTHING, True)
-        return time.perf_counter() - began
+        return processor_time() - began
 
     return fastest(effort.runs, run) / count
 
@@ -124,10 +129,10 @@ def update_time(kind: str, rows: int, effort: Effort, rng: np.random.Generator) 
 
     def run() -> float:
         index = build_index(kind, 0, keys[:rows])
-        began = time.perf_counter()
+        began = processor_time()
         for start in range(rows, total, BATCH_ROWS):
             replace_rows(index, keys[start : start + BATCH_ROWS], start, rows)
-        return time.perf_counter() - began
+        return processor_time() - began
 
     return fastest(effort.runs, run) / effort.operations
 
@@ -152,9 +157,9 @@ def walk_time(kind: str, effort: Effort, rng: np.random.Generator, rows: int = 1
 
     def run(high: NDArray) -> float:
         probes = Probes(low, high, first, last, rows)
-        began = time.perf_counter()
+        began = processor_time()
         index.run(probes, out_prober, out_row, False)
-        return time.perf_counter() - began
+        return processor_time() - began
 
     many, one = (fastest(2 * effort.runs, lambda width=width: run(low + width)) for width in (99, 0))  # type: ignore[misc]
     return max(many - one, 0.01 * many) / (99 * count)
@@ -169,14 +174,14 @@ def pair_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> f
     found = [(np.sort(rng.integers(0, rows, count)), rng.integers(0, rows, count)) for _ in range(2)]
 
     def run() -> float:
-        began = time.perf_counter()
+        began = processor_time()
         out = [np.empty(2 * count, np.int64) for _ in range(3)]
         (a, a_row), (b, b_row) = found
         merge_pairs(a, a_row, 0, count, True, ts, 0, b, b_row, 0, count, True, ts, 0, *out)
         for side in out[1:]:
             for column in store.columns:
                 column.view().take(side)
-        return time.perf_counter() - began
+        return processor_time() - began
 
     return fastest(4 * effort.runs, run) / (2 * count)
 
@@ -198,15 +203,15 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:
-        runtime = Runtime(time.perf_counter)
+        runtime = Runtime(processor_time)
         for name in "ab":
             runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
         runtime.add_query("q", plan, schema, True)
-        began = time.perf_counter()
+        began = processor_time()
         for name, table in zip("ab", tables, strict=True):
             runtime.push(name, table)
         runtime.close()
-        return time.perf_counter() - began
+        return processor_time() - began
 
     run()
     return fastest(effort.runs, run) / (2 * rows)

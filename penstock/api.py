@@ -48,6 +48,13 @@ class Query:
         return self._bound.sql
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams it reads."""
+        from penstock.optimizer.logical import streams_of
+
+        return streams_of(self._bound.root)
+
+    @property
     def schema(self) -> pa.Schema:
         """Columns of its results: `_ts`, then what it selects."""
         return self._pipeline.sink.schema
@@ -174,6 +181,10 @@ class Engine:
         found = self._stream(stream)
         return found.columns[found.time_column].name
 
+    def slack(self, stream: str) -> datetime.timedelta:
+        """How late a row of the stream may be, as its WATERMARK says."""
+        return datetime.timedelta(microseconds=self._stream(stream).slack_us)
+
     # -- data ---------------------------------------------------------------------------------------
 
     def push(self, stream: str, data: Any) -> None:
@@ -282,11 +293,9 @@ class Engine:
 
     def _set_lateness(self) -> None:
         """A stream refuses late rows if a query of it says so, drops them if one says that, else refuses."""
-        from penstock.optimizer.logical import streams_of
-
         said: dict[str, set[str | None]] = {name: set() for name in self._runtime.streams}
         for query in self._queries.values():
-            for stream in streams_of(query._bound.root):
+            for stream in query.streams:
                 said[stream].add(query._bound.late)
         for name, ingest in self._runtime.streams.items():
             ingest.late = "drop" if "drop" in said[name] and "error" not in said[name] else "error"

@@ -18,7 +18,7 @@ from penstock.bench.join import EQUAL, Size, bench_join
 from penstock.bench.mix import COMBINATIONS, Point, Setting, Workload, estimate, hit_rate
 from penstock.bench.outcome import Line, Outcome, Target
 from penstock.bench.peers import DuckDb, PolarsLoop
-from penstock.bench.race import BUDGET_S, Contestant, Timing, race
+from penstock.bench.race import BUDGET_S, TURN_RUNS, Contestant, Timing, race
 from penstock.bench.report import write_value
 from penstock.bench.streams import Stream, cut_by_rows, cut_by_time, poisson_stream
 from penstock.engine.errors import UsageError
@@ -106,8 +106,9 @@ def test_a_race_warms_up_and_takes_turns() -> None:
         return Contestant(name, lambda made: (calls.append(name), made)[1], lambda: 7)
 
     timings = race([runner("x"), runner("y")], 3)
-    assert calls == ["x", "y"] * 4
-    assert [len(timing.cpu_s) for timing in timings.values()] == [3, 3]
+    turn = ["x"] * TURN_RUNS + ["y"] * TURN_RUNS
+    assert calls == ["x", "y", *(3 * turn)]
+    assert [len(timing.cpu_s) for timing in timings.values()] == [3 * TURN_RUNS] * 2
     assert all(timing.answers == {7} for timing in timings.values())
 
 

@@ -6,11 +6,10 @@ equals nan, and 0.0 does not equal -0.0. Where DuckDB fails on a row, so must we
 
 from __future__ import annotations
 
-import datetime
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -23,7 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from penstock.engine.errors import DataError
 from penstock.engine.evaluate import evaluate, evaluate_predicate, selected
 from penstock.engine.expression import INFIX, Call, Column, Expression, Literal, walk
-from penstock.engine.functions import FUNCTIONS, is_castable, may_raise
+from penstock.engine.functions import FUNCTIONS, may_raise
 from penstock.engine.types import ARROW_TYPES, SqlType
 
 BIGINT, DOUBLE, BOOLEAN, VARCHAR = SqlType.BIGINT, SqlType.DOUBLE, SqlType.BOOLEAN, SqlType.VARCHAR
@@ -33,89 +32,66 @@ NAN, INF = math.nan, math.inf
 RAISED = "raised"
 DAY = 86_400_000_000
 
-# ------------------------------------------------------------------------------------------- nasty values
+# ---------------------------------------------------------------------------------- nasty values
+
+
+def words(text: str) -> list[Any]:
+    return text.split("|")
 
 
 def moment(text: str) -> int:
-    return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(
-        microseconds=1
-    )
+    """Microseconds since the epoch."""
+    return int(np.datetime64(text, "us").astype(np.int64))
 
 
 INTEGERS = [None, 0, 1, -1, 2, -2, 7, -7, 10, 3_037_000_500, 2**53 + 1, 2**63 - 1, -(2**63), -(2**63) + 1]
 DOUBLES = [
-    *(
-        None,
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        0.5,
-        -0.5,
-        1.5,
-        2.5,
-        -2.5,
-        0.1,
-        1e-5,
-        0.0001,
-        1e15,
-        1e16,
-        1e20,
-        -1e20,
-        1e300,
-        1e10,
-    ),
-    *(
-        2.0**63,
-        -(2.0**63),
-        2.0**63 - 1024,
-        0.49999999999999994,
-        5e-324,
-        1.7e308,
-        NAN,
-        INF,
-        -INF,
-        123456.75,
-        2.0**52 + 1,
-    ),
+    None,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    0.1,
+    1e-5,
+    0.0001,
+    123456.75,
+    NAN,
+    INF,
+    -INF,
 ]
+DOUBLES += [1e10, 1e15, 1e16, 1e20, -1e20, 1e300, 1.7e308, 5e-324, 0.49999999999999994, 2.0**52 + 1]
+DOUBLES += [2.0**63, -(2.0**63), 2.0**63 - 1024]
 BOOLEANS = [None, True, False]
-TEXTS = [
-    *(
-        None,
-        "",
-        " ",
-        "a",
-        "A",
-        "abc",
-        "aBc ",
-        "  abc\t",
-        "a%c",
-        "a_c",
-        "a\\c",
-        "a\nc",
-        "äöü",
-        "ÄÖÜ",
-        "ß",
-        "日本語",
-    ),
-    *("e\u0301", "😀x😀", "\u00a0x\u2003", "aaa", "x" * 300, "ab" * 100 + "c", "'quoted'", "a\0b"),
-]
+TEXTS = words("|_| |a|A|abc|aBc |  abc\t|a%c|a_c|a\\c|a\nc|äöü|ÄÖÜ|ß|日本語|e\u0301|😀x😀|\u00a0x\u2003|aaa")
+TEXTS += [None, "x" * 300, "ab" * 100 + "c", "'quoted'", "a\0b"]
 TIMES = [
-    *(None, 0, -1, 1, -DAY, DAY - 1, 951_782_400_000_000, -2_203_929_944_876_544, -62_135_596_800_000_000),
-    *(-63_517_824_000_000_000, 253_402_300_799_999_999, 253_402_300_800_000_000, 9_089_348_860_800_000_000),
-    *(
-        moment("2021-01-03T23:59:59.5"),
-        moment("2020-12-31T12:34:56.789012"),
-        moment("2024-02-29T00:00:00.000100"),
-    ),
-    *(
-        -9_223_372_022_400_000_000,
-        9_223_372_036_854_775_806,
-        1_500_000_000_000_000_000,
-        -4_000_000_000_000_000_000,
-    ),
+    None,
+    0,
+    -1,
+    1,
+    -DAY,
+    DAY - 1,
+    moment("1900-02-28T13:14:15.123456"),
+    moment("0001-01-01"),
+    moment("-0043-03-15"),
 ]
+TIMES += [
+    moment("9999-12-31T23:59:59.999999"),
+    moment("10000-01-01"),
+    moment("290000-01-01"),
+    moment("2000-02-29"),
+]
+TIMES += [
+    moment("2021-01-03T23:59:59.5"),
+    moment("2020-12-31T12:34:56.789012"),
+    moment("2024-02-29T00:00:00.0001"),
+]
+TIMES += [-9_223_372_022_400_000_000, 2**63 - 2, 1_500_000_000_000_000_000, -4_000_000_000_000_000_000]
 SPANS = [None, 0, 1, -1, DAY, -DAY, 3_600_000_000, -90_000_000_001, 1_500_000, 400 * DAY + 5, 10**15]
 NASTY: dict[SqlType, list[Any]] = {
     BIGINT: INTEGERS,
@@ -127,7 +103,7 @@ NASTY: dict[SqlType, list[Any]] = {
 }
 SMALL_INTEGERS = [None, 0, 1, 2, 3, 5, -1, -2, -3, -7, 100, 2**32 - 1, 2**32, -(2**32), -(2**32) - 1]
 
-# ------------------------------------------------------------------------------------------- the oracle
+# ---------------------------------------------------------------------------------- the oracle
 
 COUNTER = itertools.count()
 # What DuckDB raises for values; a statement it does not understand is a mistake of the test.
@@ -239,16 +215,24 @@ class Table:
         except FAILURES:
             if len(expressions) > 1:
                 return [self.theirs([expression])[0] for expression in expressions]
-            return [[self._one(selection_sql(expressions[0]), row) for row in range(self.length)]]
+            return [self._row_by_row(selection_sql(expressions[0]))]
         return [column_values(column.combine_chunks()) for column in result.columns]
 
+    def _row_by_row(self, text: str) -> list[Any]:
+        """TRY gives NULL for a row that fails; whether a NULL is one of those is asked once more."""
+        tried = self._query(f"TRY({text})", f"{self.name} ORDER BY id")
+        return [self._one(text, row) if value is None else value for row, value in enumerate(tried)]
+
     def _one(self, text: str, row: int) -> Any:
-        # Only the row asked for may reach the expression: the filter is below it in a plan without rewrites.
-        query = f"SELECT {text} FROM (SELECT * FROM {self.name} WHERE id = {row})"
         try:
-            return column_values(connection().sql(query).to_arrow_table().column(0).combine_chunks())[0]
+            return self._query(text, f"(SELECT * FROM {self.name} WHERE id = {row})")[0]
         except FAILURES:
             return RAISED
+
+    def _query(self, text: str, source: str) -> list[Any]:
+        return column_values(
+            connection().sql(f"SELECT {text} FROM {source}").to_arrow_table().column(0).combine_chunks()
+        )
 
     def ours(self, expression: Expression) -> list[Any]:
         try:
@@ -290,16 +274,14 @@ def crossed(*types_and_values: tuple[SqlType, list[Any]]) -> Table:
     return Table([(type_, column) for (type_, _), column in zip(types_and_values, columns, strict=True)])
 
 
-# ------------------------------------------------------------------------------------------- every function
+# ---------------------------------------------------------------------------------- every function
 
 B, D, V, T, I, L = BIGINT, DOUBLE, VARCHAR, TIMESTAMP, INTERVAL, BOOLEAN
 COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "is_not_distinct"]
 SIGNATURES: list[tuple[str, SqlType, tuple[SqlType, ...]]] = [
     *((name, B, (B, B)) for name in ("add", "subtract", "multiply", "integer_divide", "modulo")),
-    *(
-        (name, D, (D, D))
-        for name in ("add", "subtract", "multiply", "divide", "integer_divide", "modulo", "power")
-    ),
+    *((name, D, (D, D)) for name in ("add", "subtract", "multiply", "divide", "integer_divide", "modulo")),
+    ("power", D, (D, D)),
     *((name, T, (T, I)) for name in ("add", "subtract")),
     ("add", T, (I, T)),
     ("subtract", I, (T, T)),
@@ -373,9 +355,8 @@ def test_sign_oracle() -> None:
         table = Table([(type_, values)])
         theirs = table.theirs([Call(BIGINT, "cast", (Call(BIGINT, "sign", tuple(table.columns)),))])[0]
         for result in (BIGINT, DOUBLE):
-            ours = evaluate(
-                Call(result, "sign", tuple(table.columns)), table.arrays.__getitem__, table.length
-            )
+            sign = Call(result, "sign", tuple(table.columns))
+            ours = evaluate(sign, table.arrays.__getitem__, table.length)
             assert ours.type == ARROW_TYPES[result]
             assert ours.to_pylist() == theirs
 
@@ -385,13 +366,9 @@ def test_interval_times_integer_oracle() -> None:
     span, count = table.columns
     table.check(Call(INTERVAL, "multiply", (span, count)), Call(INTERVAL, "multiply", (count, span)))
     for factor in (2**63 - 1, 10**9):
-        with pytest.raises(DataError, match="int64 overflow in `c0 \\* "):
-            table.ours(Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor)))).index(RAISED)
-            evaluate(
-                Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor))),
-                table.arrays.__getitem__,
-                table.length,
-            )
+        too_long = Call(INTERVAL, "multiply", (span, Literal(BIGINT, factor)))
+        with pytest.raises(DataError, match=f"int64 overflow in `c0 \\* {factor}`"):
+            evaluate(too_long, table.arrays.__getitem__, table.length)
 
 
 def test_integers_stay_integers() -> None:
@@ -420,7 +397,7 @@ def test_many_arguments_oracle() -> None:
         literals = [Literal(type_, value) for value in values]
         for function in functions:
             table.check(
-                Call(type_, function, columns), *(Call(type_, function, (*columns, x)) for x in literals)
+                *(Call(type_, function, (*columns, *more)) for more in [(), *([x] for x in literals)])
             )
     for function in ("and", "or", "concat", "coalesce", "greatest"):
         type_ = VARCHAR if function == "concat" else BOOLEAN
@@ -449,13 +426,13 @@ def test_in_oracle(type_: SqlType) -> None:
 
 def test_substring_oracle() -> None:
     texts = [None, "", "h", "hello", "日本語😀x", "e\u0301"]
-    table = crossed((VARCHAR, texts), (BIGINT, SMALL_INTEGERS), (BIGINT, SMALL_INTEGERS))
-    text, start, count = table.columns
-    table.check(Call(VARCHAR, "substring", (text, start)), Call(VARCHAR, "substring", (text, start, count)))
+    for some, positions in ((texts, SMALL_INTEGERS[:11]), (texts[3:4], SMALL_INTEGERS)):
+        table = crossed((VARCHAR, some), (BIGINT, positions), (BIGINT, positions))
+        columns = tuple(table.columns)
+        table.check(Call(VARCHAR, "substring", columns[:2]), Call(VARCHAR, "substring", columns))
     table = Table([(VARCHAR, texts)])
-    for first, second in itertools.product(SMALL_INTEGERS, repeat=2):
-        literals = (Literal(BIGINT, first), Literal(BIGINT, second))
-        table.check(Call(VARCHAR, "substring", (*table.columns, *literals)))
+    for pair in [*itertools.product(SMALL_INTEGERS[:10], repeat=2), (1, 2**32), (2**32,), (-2,)]:
+        table.check(Call(VARCHAR, "substring", (*table.columns, *(Literal(BIGINT, n) for n in pair))))
 
 
 def test_replace_oracle() -> None:
@@ -470,48 +447,13 @@ def test_replace_oracle() -> None:
 
 
 def test_like_patterns_oracle() -> None:
-    texts = [
-        None,
-        "",
-        "a",
-        "ab",
-        "a%b",
-        "a_b",
-        "a\\b",
-        "a\\%",
-        "A\nB",
-        "ÄB",
-        "İ",
-        "ß",
-        "日本",
-        "a.b",
-        "a+",
-        "(a",
-        "[ab]",
-        "\0",
-    ]
+    texts = [None, *words("|a|ab|a%b|a_b|a\\b|a\\%|A\nB|ÄB|İ|ß|日本|a.b|a+|(a|[ab]|\0")]
     patterns = [
         None,
-        "",
-        "%",
-        "_",
-        "__",
-        "a%",
-        "%b",
-        "a_b",
-        "a\\%",
-        "\\",
-        "%\\%",
-        "a%b",
-        "äb",
-        "i%",
-        "SS",
-        "_本",
-        "a.b",
-        "a+",
-        "(a",
+        "a|b",
+        *words("|%|_|__|a%|%b|a_b|a\\%|\\|%\\%|a%b|äb|i%|SS|_本|a.b|a+|(a|[ab]|%%|_%_|%_|ab$|^a"),
     ]
-    patterns += ["[ab]", "%%", "_%_", "%_", "ab$", "^a", "a|b", "\0", "a\n%", "A%B"]
+    patterns += ["\0", "a\n%", "A%B"]
     table = crossed((VARCHAR, texts), (VARCHAR, patterns))
     for function in ("like", "ilike"):
         table.check(Call(BOOLEAN, function, tuple(table.columns)))
@@ -522,7 +464,7 @@ def test_like_patterns_oracle() -> None:
 
 
 def test_case_of_every_letter_oracle() -> None:
-    """Up to Unicode 14; letters of later versions map to their other case in one of the two libraries only."""
+    """Not of letters that got their other case after Unicode 14: one of the two libraries does not know it."""
     letters = [chr(code) for code in range(1, 0x1100) if chr(code) not in "\u019b\u0264\u0277\u027c"]
     table = Table([(VARCHAR, letters)])
     for function in ("lower", "upper", "trim"):
@@ -531,46 +473,22 @@ def test_case_of_every_letter_oracle() -> None:
 
 
 def test_date_trunc_oracle() -> None:
-    units = [
-        None,
-        "microseconds",
-        "Millisecond",
-        "ms",
-        "SECOND",
-        "s",
-        "minute",
-        "m",
-        "hour",
-        "h",
-        "day",
-        "week",
-        "month",
-    ]
-    units += [
-        "quarter",
-        "year",
-        "decade",
-        "century",
-        "millennium",
-        "isoyear",
-        "epoch",
-        "dow",
-        "mons",
-        "yrs",
-        "fortnight",
-    ]
+    units = words(
+        "microseconds|Millisecond|ms|SECOND|s|minute|m|hour|h|day|week|month|quarter|year|decade|century"
+    )
+    units += [None, *words("millennium|isoyear|epoch|dow|mons|yrs")]
     random = np.random.default_rng(5).integers(-(2**62), 2**62, 300).tolist()
     table = Table([(TIMESTAMP, TIMES + random)])
     table.check(*(Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, unit), *table.columns)) for unit in units))
-    table = crossed((VARCHAR, units), (TIMESTAMP, TIMES))
+    table = crossed((VARCHAR, [*units, "fortnight"]), (TIMESTAMP, TIMES))
     table.check(Call(TIMESTAMP, "date_trunc", tuple(table.columns)))
 
 
 def test_calendar_oracle() -> None:
-    """Each day of 1200 years around the epoch and random days of all times."""
-    random = np.random.default_rng(6).integers(-(2**63) + 10**16, 2**63 - 1, 20_000)
+    """Each week of 1200 years around the epoch and random times of all."""
+    random = np.random.default_rng(6).integers(-(2**63) + 10**16, 2**63 - 1, 20_000).tolist()
     table = Table(
-        [(TIMESTAMP, [*range(-600 * 366 * DAY, 600 * 366 * DAY, 7 * DAY + 3_599_999_999), *random.tolist()])]
+        [(TIMESTAMP, [*range(-600 * 366 * DAY, 600 * 366 * DAY, 7 * DAY + 3_599_999_999), *random])]
     )
     for function in ("year", "month", "day", "hour", "minute", "second", "day_of_week"):
         table.check(Call(BIGINT, function, tuple(table.columns)))
@@ -587,325 +505,54 @@ def test_random_doubles_oracle() -> None:
     text = Call(VARCHAR, "cast", (value,))
     table.check(text, Call(DOUBLE, "cast", (text,)), Call(DOUBLE, "round", (value,)))
     table.check(*(Call(DOUBLE, "round", (value, Literal(BIGINT, n))) for n in (2, -2, 17)))
-    table.check(
-        *(
-            Call(DOUBLE, function, (value,))
-            for function in ("sqrt", "ln", "log10", "log2", "exp", "floor", "ceil")
-        )
-    )
+    table.check(*(Call(DOUBLE, name, (value,)) for name in words("sqrt|ln|log10|log2|exp|floor|ceil")))
     table.check(*(Call(DOUBLE, "power", (value, Literal(DOUBLE, n))) for n in (2.0, 0.5, -1.5)))
-    table.check(
-        *(Call(DOUBLE, function, (value, Literal(DOUBLE, 7.25))) for function in ("modulo", "divide"))
-    )
+    table.check(*(Call(DOUBLE, name, (value, Literal(DOUBLE, 7.25))) for name in words("modulo|divide")))
 
 
-# ------------------------------------------------------------------------------------------- text to values
+# ---------------------------------------------------------------------------------- text to values
 
-INTEGER_TEXTS = [
-    *(
-        "1",
-        " 42 ",
-        "\t42\n",
-        "\v7\f\r",
-        "+5",
-        "-5",
-        "- 5",
-        "",
-        "  ",
-        "4.5",
-        "5.5",
-        "-4.5",
-        "4.4",
-        "1e3",
-        "1.5e0",
-        "2.5e0",
-    ),
-    *(
-        "1E3",
-        "1e-1",
-        "5e-1",
-        "15e-1",
-        "-25e-1",
-        "1_000",
-        "1__0",
-        "_1",
-        "1_",
-        "0x1F",
-        "0X1f",
-        "-0x1F",
-        "0o17",
-        "00012",
-    ),
-    *(
-        "9223372036854775807",
-        "9223372036854775808",
-        "-9223372036854775808",
-        "-9223372036854775809",
-        "1.",
-        ".",
-        ".5",
-    ),
-    *(
-        "9223372036854775807.4",
-        "9223372036854775807.5",
-        "-9223372036854775808.4",
-        "-9223372036854775808.5",
-        "-.5",
-    ),
-    *(
-        "1e",
-        "1e18",
-        "1e19",
-        "9.2e18",
-        "-9223372036854775808e0",
-        "92233720368547758075e-1",
-        "abc",
-        "1 2",
-        "nan",
-        "inf",
-        "true",
-    ),
-    *(
-        "1,000",
-        "1f",
-        "１",
-        "\u00a042",
-        "12e2.5",
-        "1e+",
-        "+-5",
-        "1.5.5",
-        "1e-400",
-        "1_000.5",
-        "0.1_5",
-        "1._5",
-        "--5",
-        "-0",
-    ),
-    *(
-        "1e00000000000000000001",
-        "1.49999999999999999999999999",
-        "0.50000000000000000000000001",
-        "000000000000000000000005",
-    ),
-    *(
-        "0xFFFFFFFFFFFFFFFF",
-        "0x7FFFFFFFFFFFFFFF",
-        "0x",
-        "0xg",
-        "1.0e+2",
-        "12345678901234567e-16",
-        "5e-19",
-        "1\0",
-        "1_0e1_0",
-    ),
-    *(
-        "4999999999999999999e-19",
-        "5000000000000000000e-19",
-        "-5000000000000000000e-19",
-        "9e-20",
-        "123456789e-3",
-        "-1e18",
-    ),
-]
-DOUBLE_TEXTS = [
-    *(text for text in INTEGER_TEXTS if text != "+-5"),  # DuckDB takes both signs, for doubles only
-    *(
-        "NaN",
-        "Infinity",
-        "-inf",
-        "+inf",
-        "-nan",
-        "+nan",
-        " nan ",
-        "nan(abc)",
-        "infinit",
-        "1e400",
-        "-1e400",
-        "4.9e-324",
-        "-0.0",
-    ),
-    *(
-        "1.7976931348623159e308",
-        "1e1000000000000",
-        "1.e5",
-        ".e5",
-        "e5",
-        "0x1p3",
-        "1d",
-        "0.1",
-        "1e-5",
-        "123456789.123456789",
-    ),
-]
-BOOLEAN_TEXTS = [
-    "true",
-    "True",
-    "t",
-    "T",
-    "f",
-    "yes",
-    "NO",
-    "y",
-    "N",
-    "on",
-    "off",
-    "0",
-    "1",
-    "2",
-    " true ",
-    "FALSE",
-    "",
-    "true\n",
-]
-TIMESTAMP_TEXTS = [
-    *(
-        "2020-01-02",
-        "2020-1-2",
-        " 2020-01-02 ",
-        "2020-01-02 03:04:05",
-        "2020-01-02T03:04:05",
-        "2020-01-02t03:04:05",
-    ),
-    *(
-        "2020-01-02  03:04:05",
-        "2020-01-02 03:04",
-        "2020-01-02 03",
-        "2020-01-02 3:4:5",
-        "2020-01-02 03:04:05.1",
-    ),
-    *(
-        "2020-01-02 03:04:05.",
-        "2020-01-02 03:04:05.123456",
-        "2020-01-02 03:04:05.9999999",
-        "2020-01-02 03:04:05.12345678999",
-    ),
-    *(
-        "2020-01-02 03:04:05Z",
-        "2020-01-02T03:04:05.5Z",
-        "2020-01-02 03:04:05z",
-        "2020-01-02 03:04:05+02",
-        "2020-01-02 03:04Z",
-    ),
-    *(
-        "2020-01-02 03:04:05+02:30",
-        "2020-01-02 03:04:05-0230",
-        "2020-01-02 03:04:05 +02",
-        "2020-01-02 03:04:05+2",
-    ),
-    *(
-        "2020-01-02 03:04:05+02:30:15",
-        "2020-01-02 03:04:05 UTC",
-        "2020-01-02 03:04:05UTC",
-        "2020-01-02 03:04:05 Europe/Berlin",
-    ),
-    *(
-        "2020-01-02 24:00:00",
-        "2020-01-02 24:00:01",
-        "2020-01-02 25:00:00",
-        "2020-01-02 03:60:00",
-        "2020-01-02 03:04:60",
-    ),
-    *(
-        "2020-02-30",
-        "2020-13-01",
-        "2020-00-01",
-        "2021-02-29",
-        "1900-02-29",
-        "2000-02-29",
-        "2020-12-32",
-        "2020-04-31",
-        "2020-01-00",
-    ),
-    *(
-        "0000-01-01",
-        "0001-01-01",
-        "-0001-01-01",
-        "-5-01-01",
-        "10000-01-01",
-        "99-01-01",
-        "123456-01-01",
-        "5-1-1",
-    ),
-    *(
-        "294247-01-10 04:00:54.775806",
-        "294247-01-10 04:00:54.775807",
-        "294247-01-11",
-        "294248-01-01",
-        "290309-12-22 (BC)",
-    ),
-    *(
-        "290309-12-21 (BC)",
-        "0044-03-15 (BC)",
-        "0044-03-15 (BC) 12:00:00",
-        "0044-03-15 (bc)",
-        "0044-03-15 BC",
-        "0000-01-01 (BC)",
-    ),
-    *(
-        "0044-03-15(BC)",
-        "0044-03-15 12:00:00 (BC)",
-        "-0044-03-15 (BC)",
-        "-290308-12-22 00:00:00",
-        "2020/01/02 03:04:05",
-    ),
-    *(
-        "2020 01 02",
-        "20200102",
-        "2020-01/02",
-        "2020-001-02",
-        "2020-01-002",
-        "2020-01-02 003:04:05",
-        "epoch",
-        "Epoch",
-        " epoch ",
-    ),
-    *(
-        "now",
-        "",
-        "abc",
-        "2020-01",
-        "2020",
-        "12:00:00",
-        "2020-01-02 abc",
-        "2020-01-02T",
-        "2020-01-02 ",
-        "2020-01-02Z",
-    ),
-    *(
-        "2020-01-02+02",
-        "2020-01-02 -03:04:05",
-        "+2020-01-02",
-        "2020-01-02 03:04:05.5 ",
-        "2020-01-02 03:04:05,5",
-    ),
-    *(
-        "2020-01-02_03:04:05",
-        "2020-01-02 03:04:05.abc",
-        "2020-01-02 03:04:05+",
-        "2020\\01\\02",
-        "2020-01-02\n03:04:05",
-    ),
-    *(
-        "2020-01-02 03:04:05 a b",
-        "2020-01-02 03:04:05+02 UTC",
-        "2020-01-02 03:004:05",
-        "2020-01-02 100:04:05",
-        "99999999999-01-01",
-    ),
-    *(
-        "2020-01-02 03:04:05+0:30",
-        "2020-01-02 03:04:05+02:3",
-        "2020-01-02 03:04:05+023",
-        "2020-01-02 03:04:05\u00a0",
-    ),
-    *(
-        "2020-01-02 03:04:05+02 ",
-        "2020-01-02 03:04:05 Z",
-        "294247-01-10 24:00:00",
-        "9999-12-31 23:59:59.999999",
-        "2020-01-02 24:00",
-    ),
-]
+INTEGER_TEXTS = words(
+    "1| 42 |\t42\n|\x0b7\x0c\r|+5|-5|- 5||  |4.5|5.5|-4.5|4.4|1e3|1.5e0|2.5e0|1E3|1e-1|5e-1|15e-1|"
+    "-25e-1|1_000|1__0|_1|1_|0x1F|0X1f|-0x1F|0o17|00012|9223372036854775807|9223372036854775808|"
+    "-9223372036854775808|-9223372036854775809|1.|.|.5|9223372036854775807.4|9223372036854775807.5|"
+    "-9223372036854775808.4|-9223372036854775808.5|-.5|1e|1e18|1e19|9.2e18|-9223372036854775808e0|"
+    "92233720368547758075e-1|abc|1 2|nan|inf|true|1,000|1f|１|\xa042|12e2.5|1e+|+-5|1.5.5|1e-400|"
+    "1_000.5|0.1_5|1._5|--5|-0|1e00000000000000000001|1.49999999999999999999999999|"
+    "0.50000000000000000000000001|000000000000000000000005|0xFFFFFFFFFFFFFFFF|0x7FFFFFFFFFFFFFFF|0x|"
+    "0xg|1.0e+2|12345678901234567e-16|5e-19|1\x00|1_0e1_0|4999999999999999999e-19|"
+    "5000000000000000000e-19|-5000000000000000000e-19|9e-20|123456789e-3|-1e18"
+)
+DOUBLE_TEXTS = words(
+    "NaN|Infinity|-inf|+inf|-nan|+nan| nan |nan(abc)|infinit|1e400|-1e400|4.9e-324|-0.0|"
+    "1.7976931348623159e308|1e1000000000000|1.e5|.e5|e5|0x1p3|1d|0.1|1e-5|123456789.123456789"
+)
+DOUBLE_TEXTS += [text for text in INTEGER_TEXTS if text != "+-5"]  # DuckDB takes both signs of a double
+BOOLEAN_TEXTS = words("true|True|t|T|f|yes|NO|y|N|on|off|0|1|2| true |FALSE||true\n")
+TIMESTAMP_TEXTS = words(
+    "2020-01-02|2020-1-2| 2020-01-02 |2020-01-02 03:04:05|2020-01-02T03:04:05|2020-01-02t03:04:05|"
+    "2020-01-02  03:04:05|2020-01-02 03:04|2020-01-02 03|2020-01-02 3:4:5|2020-01-02 03:04:05.1|"
+    "2020-01-02 03:04:05.|2020-01-02 03:04:05.123456|2020-01-02 03:04:05.9999999|"
+    "2020-01-02 03:04:05.12345678999|2020-01-02 03:04:05Z|2020-01-02T03:04:05.5Z|2020-01-02 03:04:05z|"
+    "2020-01-02 03:04:05+02|2020-01-02 03:04Z|2020-01-02 03:04:05+02:30|2020-01-02 03:04:05-0230|"
+    "2020-01-02 03:04:05 +02|2020-01-02 03:04:05+2|2020-01-02 03:04:05+02:30:15|"
+    "2020-01-02 03:04:05 UTC|2020-01-02 03:04:05UTC|2020-01-02 03:04:05 Europe/Berlin|"
+    "2020-01-02 24:00:00|2020-01-02 24:00:01|2020-01-02 25:00:00|2020-01-02 03:60:00|"
+    "2020-01-02 03:04:60|2020-02-30|2020-13-01|2020-00-01|2021-02-29|1900-02-29|2000-02-29|2020-12-32|"
+    "2020-04-31|2020-01-00|0000-01-01|0001-01-01|-0001-01-01|-5-01-01|10000-01-01|99-01-01|"
+    "123456-01-01|5-1-1|294247-01-10 04:00:54.775806|294247-01-10 04:00:54.775807|294247-01-11|"
+    "294248-01-01|290309-12-22 (BC)|290309-12-21 (BC)|0044-03-15 (BC)|0044-03-15 (BC) 12:00:00|"
+    "0044-03-15 (bc)|0044-03-15 BC|0000-01-01 (BC)|0044-03-15(BC)|0044-03-15 12:00:00 (BC)|"
+    "-0044-03-15 (BC)|-290308-12-22 00:00:00|2020/01/02 03:04:05|2020 01 02|20200102|2020-01/02|"
+    "2020-001-02|2020-01-002|2020-01-02 003:04:05|epoch|Epoch| epoch |now||abc|2020-01|2020|12:00:00|"
+    "2020-01-02 abc|2020-01-02T|2020-01-02 |2020-01-02Z|2020-01-02+02|2020-01-02 -03:04:05|+2020-01-02|"
+    "2020-01-02 03:04:05.5 |2020-01-02 03:04:05,5|2020-01-02_03:04:05|2020-01-02 03:04:05.abc|"
+    "2020-01-02 03:04:05+|2020\\01\\02|2020-01-02\n03:04:05|2020-01-02 03:04:05 a b|"
+    "2020-01-02 03:04:05+02 UTC|2020-01-02 03:004:05|2020-01-02 100:04:05|99999999999-01-01|"
+    "2020-01-02 03:04:05+0:30|2020-01-02 03:04:05+02:3|2020-01-02 03:04:05+023|2020-01-02 03:04:05\xa0|"
+    "2020-01-02 03:04:05+02 |2020-01-02 03:04:05 Z|294247-01-10 24:00:00|9999-12-31 23:59:59.999999|"
+    "2020-01-02 24:00"
+)
 
 
 @pytest.mark.parametrize(
@@ -914,7 +561,7 @@ TIMESTAMP_TEXTS = [
     ids=["BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP"],
 )
 def test_cast_from_text_oracle(target: SqlType, texts: list[str]) -> None:
-    """Each text alone, where Arrow may read it, and all good ones together, where our own reading must agree."""
+    """Each text alone, where Arrow may read it, and all good ones together, where our own way must agree."""
     table = Table([(VARCHAR, texts)])
     cast = Call(target, "cast", tuple(table.columns))
     theirs = table.theirs([cast])[0]
@@ -922,14 +569,9 @@ def test_cast_from_text_oracle(target: SqlType, texts: list[str]) -> None:
     good = [i for i, value in enumerate(theirs) if value != RAISED]
     together = Table([(VARCHAR, [None, *(texts[i] for i in good)])])
     together.compare(cast, together.ours(cast), [None, *(theirs[i] for i in good)])
-    padded = Table([(VARCHAR, [f"{n:>{20 + n % 2}}" for n in range(-500, 500)])])
-    if target in (BIGINT, DOUBLE):
-        assert padded.ours(cast) == [
-            comparable(n if target is BIGINT else float(n)) for n in range(-500, 500)
-        ]
 
 
-# ------------------------------------------------------------------------------------------- drawn expressions
+# ---------------------------------------------------------------------------------- drawn expressions
 
 MIXED_ROWS = 25
 
@@ -947,13 +589,8 @@ def mixed() -> Table:
         (TIMESTAMP, [0, 1, moment("2020-02-29T12:00:00"), None]),
     ):
         for share in (0.95, 0.6):
-            values = [
-                (usual if random.random() < share else NASTY[type_])[
-                    random.integers(0, 3 if type_ is BOOLEAN else 4)
-                ]
-                for _ in range(MIXED_ROWS)
-            ]
-            columns.append((type_, values))
+            pools = [usual if random.random() < share else NASTY[type_] for _ in range(MIXED_ROWS)]
+            columns.append((type_, [pool[random.integers(len(pool))] for pool in pools]))
     return Table(columns)
 
 
@@ -967,83 +604,69 @@ SMALL: dict[SqlType, list[Any]] = {
 }
 
 
-@functools.cache
-def expressions(type_: SqlType, depth: int = 4) -> st.SearchStrategy[Expression]:
-    """Expressions of the type over the columns of `mixed`, at most `depth` calls deep."""
-    columns = [column for column in mixed().columns if column.type is type_]
-    leaf = st.one_of(
-        st.sampled_from(columns), st.sampled_from(SMALL[type_]).map(lambda value: Literal(type_, value))
-    )
-    if depth == 0:
-        return leaf
-    return st.one_of(leaf, *(calls(type_, depth - 1)))
+UNITS = st.sampled_from(["hour", "week", "month"]).map(lambda name: Literal(VARCHAR, name))
+SHIFTS = st.sampled_from([0, 1, -DAY, 10**15]).map(lambda us: Literal(INTERVAL, us))
 
 
-def calls(type_: SqlType, depth: int) -> Iterator[st.SearchStrategy[Expression]]:
-    def call(
-        functions: Iterable[str], *arguments: st.SearchStrategy[Expression]
-    ) -> st.SearchStrategy[Expression]:
-        return st.builds(
-            lambda name, parts: Call(type_, name, parts),
-            st.sampled_from(list(functions)),
-            st.tuples(*arguments),
-        )
-
-    def any_type(build: Any) -> st.SearchStrategy[Expression]:
-        return st.sampled_from(list(SMALL)).flatmap(build)
-
-    same, condition = (st.deferred(lambda of=of: expressions(of, depth)) for of in (type_, BOOLEAN))
-    same_or_null = st.one_of(same, st.just(Literal(type_, None)))
-    yield call(["case"], condition, same_or_null, same_or_null)
-    yield call(["case"], condition, same, condition, same, same_or_null)
-    yield call(["coalesce"], same, same)
-    yield call(["coalesce", "greatest", "least"], same, same, same)
-    yield call(["nullif"], same, same)
-    if type_ is BIGINT:
-        yield call(["add", "subtract", "multiply", "integer_divide", "modulo"], same, same)
-        yield call(["negate", "abs"], same.filter(lambda node: not isinstance(node, Literal)))
-        yield call(
-            ["cast"],
-            any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, BIGINT)),
-        )
-        yield call(["length"], expressions(VARCHAR, depth))
-        yield call(["year", "second", "day_of_week"], expressions(TIMESTAMP, depth))
-    elif type_ is DOUBLE:
-        yield call(["add", "subtract", "multiply", "divide", "modulo"], same, same)
-        yield call(["negate", "abs", "round", "floor", "sqrt", "ln"], same)
-        yield call(
-            ["cast"],
-            any_type(lambda of: expressions(of, depth)).filter(lambda node: is_castable(node.type, DOUBLE)),
-        )
-    elif type_ is BOOLEAN:
-        yield call(["and", "or"], same, same)
-        yield call(["and", "or"], same, same, same)
-        yield call(["not"], same)
-        yield call(["is_null"], any_type(lambda of: expressions(of, depth)))
-        for of in SMALL:
-            pair = (expressions(of, depth), expressions(of, depth))
-            yield call(COMPARISONS, *pair)
-            yield call(
-                ["in"],
-                *pair,
-                st.sampled_from([None, *SMALL[of]]).map(lambda value, of=of: Literal(of, value)),
-            )
-        yield call(["like", "contains"], expressions(VARCHAR, depth), expressions(VARCHAR, 0))
-    elif type_ is VARCHAR:
-        yield call(["concat", "concat_operator"], same, same)
-        # Not of DOUBLE: DuckDB writes the sign of a nan, which depends on how it came about.
-        yield call(
-            ["cast"], any_type(lambda of: expressions(of, depth)).filter(lambda node: node.type is not DOUBLE)
-        )
-        yield call(["upper", "trim"], same)
-    elif type_ is TIMESTAMP:
-        unit = st.sampled_from(["hour", "week", "month"]).map(lambda name: Literal(VARCHAR, name))
-        yield call(["date_trunc"], unit, same)
-        span = st.sampled_from([0, 1, -DAY, 10**15]).map(lambda us: Literal(INTERVAL, us))
-        yield call(["add", "subtract"], same, span)
+def literals(type_: SqlType, values: Iterable[Any]) -> st.SearchStrategy[Expression]:
+    return st.sampled_from([Literal(type_, value) for value in values])
 
 
-DRAWN = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+# What a call of each type can be: names, and a type or a strategy for each argument.
+TREES: dict[SqlType, list[tuple[str, tuple[Any, ...]]]] = {
+    B: [
+        ("add subtract multiply integer_divide modulo", (B, B)),
+        ("negate abs", (B,)),
+        *(("cast", (of,)) for of in (D, L, V)),
+        ("length", (V,)),
+        ("year second day_of_week", (T,)),
+    ],
+    D: [
+        ("add subtract multiply divide modulo", (D, D)),
+        ("negate abs round floor sqrt ln", (D,)),
+        *(("cast", (of,)) for of in (B, L, V)),
+        ("epoch", (T,)),
+    ],
+    L: [
+        ("and or", (L, L)),
+        ("and or", (L, L, L)),
+        ("not", (L,)),
+        *(("is_null", (of,)) for of in SMALL),
+        *((" ".join(COMPARISONS), (of, of)) for of in SMALL),
+        *(("in", (of, of, literals(of, [None, *SMALL[of]]))) for of in SMALL),
+        ("like contains", (V, literals(V, SMALL[V]))),
+    ],
+    # No cast of DOUBLE: DuckDB writes the sign of a nan, which depends on how it came about.
+    V: [("concat concat_operator", (V, V)), *(("cast", (of,)) for of in (B, L, T)), ("upper trim", (V,))],
+    T: [("date_trunc", (UNITS, T)), ("add subtract", (T, SHIFTS))],
+}
+for type_, trees in TREES.items():
+    null = literals(type_, [None])
+    trees += [
+        ("case", (L, type_, type_)),
+        ("case", (L, type_, null)),
+        ("case", (L, null, L, type_, type_)),
+        ("coalesce nullif", (type_, type_)),
+        ("coalesce greatest least", (type_, type_, type_)),
+    ]
+
+
+@st.composite
+def expressions(draw: st.DrawFn, type_: SqlType | None = None, depth: int = 4) -> Expression:
+    """An expression over the columns of `mixed`, at most `depth` calls deep."""
+    type_ = draw(st.sampled_from(list(SMALL))) if type_ is None else type_
+    if depth == 0 or draw(st.integers(0, 4)) == 0:
+        columns = [column for column in mixed().columns if column.type is type_]
+        return draw(st.one_of(st.sampled_from(columns), literals(type_, SMALL[type_])))
+    names, parameters = draw(st.sampled_from(TREES[type_]))
+    arguments = [
+        draw(expressions(parameter, depth - 1) if isinstance(parameter, SqlType) else parameter)
+        for parameter in parameters
+    ]
+    return Call(type_, draw(st.sampled_from(names.split())), tuple(arguments))
+
+
+DRAWN = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 def is_lazier(expression: Expression) -> bool:
@@ -1055,12 +678,12 @@ def is_lazier(expression: Expression) -> bool:
 
 
 @DRAWN
-@given(st.sampled_from(list(SMALL)).flatmap(expressions))
+@given(expressions())
 def test_drawn_expression_oracle(expression: Expression) -> None:
     """Both fail on the batch or none does; rows on which none does have the same value.
 
-    Beside an argument that is NULL on all rows DuckDB does not look at the others, fail or not: on a single row
-    it is no measure of failing.
+    Beside an argument that is NULL on all rows DuckDB does not look at the others, fail or not: on a single
+    row it is no measure of failing.
     """
     ours, theirs = mixed().ours(expression), mixed().theirs([expression])[0]
     if RAISED in ours:
@@ -1087,7 +710,7 @@ def test_drawn_predicate_oracle(predicate: Expression) -> None:
 
 
 @DRAWN
-@given(st.sampled_from(list(SMALL)).flatmap(expressions), st.integers(0, MIXED_ROWS))
+@given(expressions(), st.integers(0, MIXED_ROWS))
 def test_drawn_expression_in_parts(expression: Expression, cut: int) -> None:
     """A batch cut in two gives the same values, and fails if and only if one of the parts does."""
     table = mixed()
@@ -1107,7 +730,7 @@ def test_drawn_expression_in_parts(expression: Expression, cut: int) -> None:
         assert whole == first + second
 
 
-# ------------------------------------------------------------------------------------------- which rows are seen
+# ---------------------------------------------------------------------------------- which rows are seen
 
 N = Column(BIGINT, 0, "n")
 ZERO, ONE = Literal(BIGINT, 0), Literal(BIGINT, 1)
@@ -1158,7 +781,7 @@ def test_guarded_part_does_not_fail(expression: Expression, expected: list[Any])
     ids=str,
 )
 def test_part_that_is_needed_fails(expression: Expression) -> None:
-    with pytest.raises(DataError, match="^Division by zero in `10 // n`$"):
+    with pytest.raises(DataError, match=r"^Division by zero in `10 // n`$"):
         value_of(expression)
 
 
@@ -1204,15 +827,12 @@ def test_equal_parts_are_evaluated_once() -> None:
         return NUMBERS
 
     doubled = Call(BIGINT, "add", (N, N))
-    evaluate(
-        Call(BOOLEAN, "equal", (Call(BIGINT, "case", (NOT_ZERO, INVERSE, doubled)), doubled)),
-        column,
-        len(NUMBERS),
-    )
+    chosen = Call(BIGINT, "case", (NOT_ZERO, INVERSE, doubled))
+    evaluate(Call(BOOLEAN, "equal", (chosen, doubled)), column, len(NUMBERS))
     assert asked == [0]
 
 
-# ------------------------------------------------------------------------------------------- messages, types, names
+# ---------------------------------------------------------------------------------- messages, types, names
 
 
 @pytest.mark.parametrize(
@@ -1237,8 +857,8 @@ def test_equal_parts_are_evaluated_once() -> None:
             "Expected a BIGINT in `CAST('0b101' AS BIGINT)`, found `0b101`",
         ),
         (
-            Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, "fortnight"), Literal(TIMESTAMP, 0))),
-            "Expected a unit such as `hour` in `DATE_TRUNC('fortnight', TIMESTAMP '1970-01-01 00:00:00')`, found `fortnight`",
+            Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, "aeon"), Literal(TIMESTAMP, 0))),
+            "Expected a unit such as `hour` in `DATE_TRUNC('aeon', TIMESTAMP '1970-01-01 00:00:00')`, found `aeon`",
         ),
         (
             Call(TIMESTAMP, "add", (Literal(TIMESTAMP, 2**63 - 2), Literal(INTERVAL, 1))),
@@ -1262,19 +882,17 @@ def test_interval_as_text_oracle() -> None:
 def test_null_literal(type_: SqlType) -> None:
     """NULL without a type becomes any type; and a literal alone is an array."""
     null = Literal(SqlType.NULL, None)
-    assert evaluate(null, lambda _: NUMBERS, 3).equals(pa.nulls(3))
-    assert evaluate(Call(type_, "cast", (null,)), lambda _: NUMBERS, 3).equals(
-        pa.nulls(3, ARROW_TYPES[type_])
-    )
-    assert evaluate(Literal(type_, None), lambda _: NUMBERS, 3).equals(pa.nulls(3, ARROW_TYPES[type_]))
+    for expression in (Literal(type_, None), Call(type_, "cast", (null,))):
+        assert evaluate(expression, lambda _: NUMBERS, 3).equals(pa.nulls(3, ARROW_TYPES[type_]))
     assert evaluate(Call(BOOLEAN, "is_null", (null,)), lambda _: NUMBERS, 2).to_pylist() == [True, True]
 
 
 def test_every_name_has_a_function() -> None:
     names = """
-        add subtract multiply divide integer_divide modulo negate abs sign equal not_equal less less_equal greater
-        greater_equal and or not is_null in case coalesce nullif cast is_not_distinct like ilike round floor ceil
-        sqrt ln log10 log2 exp power lower upper length substring trim ltrim rtrim replace concat concat_operator
-        starts_with ends_with contains greatest least year month day hour minute second day_of_week epoch date_trunc
+        add subtract multiply divide integer_divide modulo negate abs sign floor ceil round sqrt ln log10 log2 exp
+        power equal not_equal less less_equal greater greater_equal is_not_distinct is_null in greatest least
+        and or not case coalesce nullif cast
+        lower upper length substring trim ltrim rtrim replace concat concat_operator like ilike starts_with
+        ends_with contains year month day hour minute second day_of_week epoch date_trunc
     """
     assert set(FUNCTIONS) == set(names.split())

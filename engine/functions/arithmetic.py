@@ -116,7 +116,8 @@ def round_(call: Call, value: Datum, digits: Datum | None = None) -> Datum:
 
 def round_half_away(values: NDArray[np.float64]) -> NDArray[np.float64]:
     # The largest double below one half: adding one half itself would round 0.49999999999999994 up.
-    return np.trunc(values + np.copysign(0.49999999999999994, values))
+    with np.errstate(invalid="ignore"):
+        return np.trunc(values + np.copysign(0.49999999999999994, values))
 
 
 def round_doubles(call: Call, value: pa.Array, digits: int) -> pa.Array:

@@ -31,11 +31,11 @@ def is_not_zero(call: Call, value: pa.Array) -> pa.Array:
 
 def double_to_integer(call: Call, value: pa.Array) -> pa.Array:
     """Half to even, unlike ROUND: so it is in DuckDB."""
-    rounded = np.rint(numbers(value))
-    fits = (rounded >= -(2.0**63)) & (rounded < 2.0**63)
-    if not fits.all():
-        refuse_any(call, "a number in the range of BIGINT", value, pa.array(fits))
     with np.errstate(invalid="ignore"):
+        rounded = np.rint(numbers(value))
+        fits = (rounded >= -(2.0**63)) & (rounded < 2.0**63)
+        if not fits.all():
+            refuse_any(call, "a number in the range of BIGINT", value, pa.array(fits))
         return from_numbers(rounded.astype(np.int64), pa.int64(), value)
 
 

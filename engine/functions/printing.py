@@ -1,8 +1,9 @@
 """Values as VARCHAR, as DuckDB writes them.
 
 DOUBLE is the shortest text that reads back the same, always with a point or an exponent: 1.0, 0.0001, 1e-05,
-1e+16. Every nan is written nan; DuckDB lets its sign be seen, which no comparison sees. TIMESTAMP is 2020-01-01 00:00:00.5, without zeros at the end, and 0044-03-15 (BC) 00:00:00 before
-year 1. INTERVAL is 2 days 01:00:00.
+1e+16. Every nan is written nan; DuckDB writes its sign too, which no comparison sees. TIMESTAMP is
+2020-01-01 00:00:00.5, without zeros at the end, and 0044-03-15 (BC) 00:00:00 before year 1. INTERVAL is
+2 days 01:00:00.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ def print_interval(call: Call, value: pa.Array) -> pa.Array:
     clock = join(minus, pc.ascii_rtrim(pc.ascii_rtrim(clock, "0"), "."))
     count = join(minus, as_text(days), pc.if_else(pa.array(days == 1), " day", " days"))
     shown = pc.if_else(pa.array(rest == 0), count, join(count, " ", clock))
-    return pc.if_else(pa.array(days == 0), clock, shown)
+    return pc.if_else(value.is_valid(), pc.if_else(pa.array(days == 0), clock, shown), no_text())
+
+
+def no_text() -> pa.Scalar:
+    return pa.scalar(None, pa.string())
 
 
 def as_text(values: NDArray[np.int64]) -> pa.Array:
