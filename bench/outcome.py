@@ -48,6 +48,7 @@ class Outcome:
     """A bench's result. `disagreements`: answers that should have been equal and were not; they fail it."""
 
     bench: str
+    caption: str = ""
     lines: list[Line] = field(default_factory=list)
     disagreements: list[str] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)

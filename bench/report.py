@@ -24,6 +24,7 @@ STYLES = {"pass": "green", "miss": "bold red", "": ""}
 def show(outcome: Outcome, console: Console, quick: bool) -> None:
     """The lines as a table, then what disagreed and what was missed."""
     table = Table(title=f"penstock bench {outcome.bench}", title_justify="left", title_style="bold")
+    table.caption, table.caption_justify = outcome.caption or None, "left"
     for title, justify in (
         ("", "left"),
         ("value", "right"),
@@ -83,6 +84,7 @@ def as_data(outcome: Outcome, quick: bool) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": machine(),
         "versions": {"python": platform.python_version()} | {name: version_of(name) for name in PACKAGES},
+        "caption": outcome.caption,
         "answers_agree": outcome.agrees,
         "disagreements": outcome.disagreements,
         "lines": [

@@ -34,7 +34,7 @@ def load_engine(queries: str, sharing: str, index: str) -> Engine:
     try:
         engine.execute(sql)
     except QueryError as error:
-        error.args = (f"{error}, in `{queries}`",)
+        error.args = (error.text(queries),)
         raise
     if not engine.queries:
         raise QueryError(f"Expected at least one CREATE QUERY in `{queries}`, found none")

@@ -45,8 +45,13 @@ class QueryError(PenstockError):
         self.line = line
         self.column = column
         self.hint = hint
-        where = f", at line {line}, column {column}" if line is not None else ""
-        super().__init__(f"{message}{where}{f'. {hint}' if hint else ''}")
+        super().__init__(self.text())
+
+    def text(self, file: str | None = None) -> str:
+        """The whole line, naming the file the statement stands in if there is one."""
+        where = f", at line {self.line}, column {self.column}" if self.line is not None else ""
+        where += f" of `{file}`" if file else ""
+        return f"{self.message}{where}{f'. {self.hint}' if self.hint else ''}"
 
 
 class ParseError(QueryError):

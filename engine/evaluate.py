@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .errors import DataError
 from .expression import Call, Column, Expression, Literal
-from .functions import FUNCTIONS, Datum, as_array, may_raise, select, selected
+from .functions import FUNCTIONS, Datum, as_array, select, selected
 from .types import ARROW_TYPES
 
 __all__ = ["Rows", "evaluate", "evaluate_predicate", "selected"]
@@ -77,6 +78,8 @@ class Part(Rows):
 
 def evaluate(expression: Expression, column: Callable[[int], pa.Array], length: int) -> pa.Array:
     """The expression's value for each of `length` rows; `column` gives the input column at a position."""
+    if isinstance(expression, Column):
+        return column(expression.index)
     return as_array(Rows(column, length).value(expression), length)
 
 
@@ -85,12 +88,13 @@ def evaluate_predicate(
 ) -> pa.BooleanArray:
     """A mask of the rows for which the expression is true; `selected(mask)` gives their positions.
 
-    The mask may hold NULL, which is not true. A part of an AND that can fail is evaluated only on the rows
-    for which the parts that cannot are true.
+    The mask may hold NULL, which is not true. A part of an AND or OR that fails does no harm on rows that the
+    other parts decide.
     """
     rows = Rows(column, length)
-    if not may_raise(expression):
+    try:
         return as_array(rows.value(expression), length)
-    mask = np.zeros(length, np.bool_)
-    mask[select(expression, rows)] = True
-    return pa.array(mask)
+    except DataError:
+        mask = np.zeros(length, np.bool_)
+        mask[select(expression, rows)] = True
+        return pa.array(mask)

@@ -60,6 +60,8 @@ class Ingest:
         self.last_ts = BEGINNING
         self.watermark = BEGINNING
         self._held: Batch | None = None
+        self._known_schema: pa.Schema | None = None
+        self._positions: list[int] = []
         self._places = {name.lower(): place for place, name in enumerate(schema.columns)}
 
     def push(self, table: pa.Table) -> None:
@@ -109,21 +111,30 @@ class Ingest:
 
     def _columns(self, table: pa.Table) -> list[pa.ChunkedArray]:
         """The declared columns, by name whatever the case, as their declared types."""
+        if table.schema != self._known_schema:
+            self._positions = self._find(table.schema.names)
+            self._known_schema = table.schema
+        declared = zip(self.schema.columns, self.schema.types, self._positions, strict=True)
+        return [
+            convert_column(table.column(position), type_, name, self.schema.name)
+            for name, type_, position in declared
+        ]
+
+    def _find(self, names: list[str]) -> list[int]:
+        """Where the declared columns stand among `names`; one spelt as declared goes before others."""
         places: dict[int, int] = {}
-        for position, name in enumerate(table.schema.names):
+        for position, name in enumerate(names):
             place = self._places.get(name.lower())
             if place is not None and (place not in places or name == self.schema.columns[place]):
                 places[place] = position
-        columns = []
         for place, (name, type_) in enumerate(zip(self.schema.columns, self.schema.types, strict=True)):
             if place not in places:
-                hint = did_you_mean(name, table.schema.names)
+                hint = did_you_mean(name, names)
                 raise SchemaError(
                     f"Expected a column `{name}` ({type_}), found none{'. ' + hint if hint else ''}",
                     source=self.schema.name,
                 )
-            columns.append(convert_column(table.column(places[place]), type_, name, self.schema.name))
-        return columns
+        return [places[place] for place in range(len(places))]
 
     def _times(self, column: pa.ChunkedArray) -> NDArray:
         """The time column as int64, without NULLs and within what time can be."""
@@ -173,6 +184,10 @@ class Ingest:
 
     def _flow(self, ts: NDArray, columns: list[pa.ChunkedArray]) -> None:
         if self._held is None and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
+            if len(ts) <= BATCH_ROWS and all(column.num_chunks == 1 for column in columns):
+                self.output.put(Batch(ts, [column.chunk(0) for column in columns]))
+                self.output.promise(self.watermark)
+                return
             table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
             at = 0
             for part in table.to_batches(max_chunksize=BATCH_ROWS):

@@ -14,6 +14,7 @@ from penstock.engine.expression import Call, Column, Expression, walk
 from penstock.engine.types import SqlType
 
 from .bind_context import BindContext, Tree
+from .functions import cast
 from .logical import AggregateCall, Position
 from .source import fail
 
@@ -64,6 +65,8 @@ class AggregateCollector:
             bound = None
         else:
             bound = binder.bind(argument)
+            if bound.type is SqlType.NULL and function != "count":
+                bound = cast(bound, SqlType.DOUBLE)
         call = AggregateCall(function, bound, distinct and function not in ("min", "max"), SqlType.BIGINT)
         if bound is not None:
             call = AggregateCall(
@@ -78,8 +81,6 @@ class AggregateCollector:
     def _type(context: BindContext, function: Function, argument: Expression, node: Tree) -> SqlType:
         if function == "count":
             return SqlType.BIGINT
-        if argument.type is SqlType.NULL:
-            return SqlType.DOUBLE
         if function in ("min", "max"):
             return argument.type
         if not argument.type.is_numeric:

@@ -198,7 +198,7 @@ class ExpressionBinder:
         self, nodes: list[Tree], place: Tree, expected: str, first: Expression | None = None
     ) -> list[Expression]:
         """The nodes bound and cast to one type; `first` is the first of them, if it is bound already."""
-        bound = [self.bind(node) if first is None or place_ else first for place_, node in enumerate(nodes)]
+        bound = [self.bind(nodes[0]) if first is None else first, *(self.bind(node) for node in nodes[1:])]
         to = common_type(bound)
         if to is None:
             found = {part.type: f"{part.type} `{_brief(part)}`" for part in reversed(bound)}

@@ -34,7 +34,8 @@ def bind_number(context: BindContext, node: Tree, text: str) -> Literal:
 
 def bind_interval(context: BindContext, node: Tree) -> Literal:
     """INTERVAL '5' SECOND, INTERVAL 5 SECONDS, INTERVAL '1 hour 30 minutes'; also with a sign."""
-    number, unit = node.this, node.args.get("unit")
+    # Some releases of the stock parser write False for no unit.
+    number, unit = node.this, node.args.get("unit") or None
     sign = ""
     if type(number).__name__ == "Neg":
         sign, number = "-", number.this

@@ -82,6 +82,9 @@ class Explainer:
                 shown.data["window"] = str(node.window)
             case SelectNode():
                 shown = Description("Select", data={"node": "Select"})
+                if node.outputs:
+                    shown.data["outputs"] = [str(output) for output in node.outputs]
+                    shown.title = f"Select {shorten(shown.data['outputs'])}"
                 if node.predicate is not None:
                     shown.lines.append(f"where {node.predicate}")
                     shown.data["predicate"] = str(node.predicate)
@@ -185,13 +188,14 @@ def side_description(
 ) -> Description:
     """One side of a join: stream, window, filter, index."""
     assert isinstance(source, SourceNode), "a join's inputs are streams"
+    is_known = rates.is_known(source.stream)
     shown = Description(f"{name}: {source.stream} [{side.window}]  index {choice.kind}")
     if side.predicate is not None:
         shown.lines.append(f"where {side.predicate}")
     others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
     shown.lines.append(
-        f"{estimate.kept_rate:,.0f} rows/s, {estimate.rows:,.0f} rows in the window, "
-        f"cost {choice.cost:.3g}{f' ({others})' if others else ''}"
+        f"{estimate.kept_rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, "
+        f"{estimate.rows:,.0f} rows in the window, cost {choice.cost:.3g}{f' ({others})' if others else ''}"
     )
     shown.data = {
         "node": "JoinSide",
@@ -204,7 +208,7 @@ def side_description(
         "cost_cores": choice.cost,
         "costs": choice.costs,
         "rate": estimate.rate,
-        "rate_assumed": not rates.is_known(source.stream),
+        "rate_assumed": not is_known,
         "kept_rate": estimate.kept_rate,
         "window_rows": estimate.rows,
     }

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import bisect
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.engine.errors import ParseError, QueryError
 
 from .logical import Position
+
+E = TypeVar("E", bound=QueryError)
 
 # A token of the stock tokenizer; its class differs between the plain and the compiled build.
 Token = Any
@@ -91,9 +93,7 @@ def word_of(token: Token | None) -> str:
     return str(token.text).upper()
 
 
-def fail(
-    kind: type[QueryError] | type[ParseError], message: str, position: Position, hint: str | None = None
-) -> Any:
+def fail(kind: type[E], message: str, position: Position, hint: str | None = None) -> E:
     """The error, ready to raise: one line, whatever the names in it are made of."""
     hint = None if hint is None else printable(hint)
     return kind(printable(message), line=position.line, column=position.column, hint=hint)

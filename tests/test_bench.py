@@ -205,7 +205,7 @@ def test_out_is_a_file(tmp_path: Path) -> None:
 def test_exit_code_is_about_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = Outcome("fake", [Line("group", "speed", 0.1, "x", Target(">=", 1))])
+    outcome = Outcome("fake", lines=[Line("group", "speed", 0.1, "x", Target(">=", 1))])
     benches: dict[str, Any] = {"fake": lambda quick, out, tell: outcome}
     monkeypatch.setattr(main, "BENCHES", benches)
     assert main.run([], True, tmp_path / "new") == 0

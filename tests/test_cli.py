@@ -375,7 +375,7 @@ def test_a_wrong_query_is_refused_with_its_place(sql: str, place: str, here: Pat
     line = refusal("run", "bad.sql", code=3)
     assert line.startswith("Error: ")
     assert place in line
-    assert line.endswith("in `bad.sql`")
+    assert " of `bad.sql`" in line
 
 
 def test_a_file_without_queries(here: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 
 from penstock.engine.errors import DataError
 from penstock.engine.evaluate import evaluate, evaluate_predicate, selected
-from penstock.engine.expression import INFIX, Call, Column, Expression, Literal, walk
+from penstock.engine.expression import INFIX, Call, Column, Expression, Literal, columns_of, walk
 from penstock.engine.functions import FUNCTIONS, may_raise
 from penstock.engine.types import ARROW_TYPES, SqlType
 
@@ -464,7 +464,7 @@ def test_like_patterns_oracle() -> None:
 
 
 def test_case_of_every_letter_oracle() -> None:
-    """Not of letters that got their other case after Unicode 14: one of the two libraries does not know it."""
+    """But for letters that got their other case after Unicode 14: one of the two does not know it."""
     letters = [chr(code) for code in range(1, 0x1100) if chr(code) not in "\u019b\u0264\u0277\u027c"]
     table = Table([(VARCHAR, letters)])
     for function in ("lower", "upper", "trim"):
@@ -663,7 +663,10 @@ def expressions(draw: st.DrawFn, type_: SqlType | None = None, depth: int = 4) -
         draw(expressions(parameter, depth - 1) if isinstance(parameter, SqlType) else parameter)
         for parameter in parameters
     ]
-    return Call(type_, draw(st.sampled_from(names.split())), tuple(arguments))
+    name = draw(st.sampled_from(names.split()))
+    if name == "negate" and not columns_of(arguments[0]):
+        name = "abs"  # DuckDB's binder computes a negated constant, and fails even if no row needs it
+    return Call(type_, name, tuple(arguments))
 
 
 DRAWN = settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -705,8 +708,13 @@ def test_drawn_predicate_oracle(predicate: Expression) -> None:
         theirs = [row for (row,) in connection().execute(query).fetchall()]
     except FAILURES:
         return
-    mask = evaluate_predicate(predicate, table.arrays.__getitem__, table.length)
-    assert selected(mask).tolist() == theirs, sql(predicate)
+    try:
+        mask = evaluate_predicate(predicate, table.arrays.__getitem__, table.length)
+    except DataError:
+        # See above; which rows DuckDB looks at together is not known here.
+        assert any(None in table.ours(part) for part in walk(predicate)), sql(predicate)
+    else:
+        assert selected(mask).tolist() == theirs, sql(predicate)
 
 
 @DRAWN
@@ -858,7 +866,8 @@ def test_equal_parts_are_evaluated_once() -> None:
         ),
         (
             Call(TIMESTAMP, "date_trunc", (Literal(VARCHAR, "aeon"), Literal(TIMESTAMP, 0))),
-            "Expected a unit such as `hour` in `DATE_TRUNC('aeon', TIMESTAMP '1970-01-01 00:00:00')`, found `aeon`",
+            "Expected a unit such as `hour` in `DATE_TRUNC('aeon', TIMESTAMP '1970-01-01 00:00:00')`, "
+            "found `aeon`",
         ),
         (
             Call(TIMESTAMP, "add", (Literal(TIMESTAMP, 2**63 - 2), Literal(INTERVAL, 1))),
@@ -889,10 +898,10 @@ def test_null_literal(type_: SqlType) -> None:
 
 def test_every_name_has_a_function() -> None:
     names = """
-        add subtract multiply divide integer_divide modulo negate abs sign floor ceil round sqrt ln log10 log2 exp
-        power equal not_equal less less_equal greater greater_equal is_not_distinct is_null in greatest least
-        and or not case coalesce nullif cast
-        lower upper length substring trim ltrim rtrim replace concat concat_operator like ilike starts_with
-        ends_with contains year month day hour minute second day_of_week epoch date_trunc
+        add subtract multiply divide integer_divide modulo negate abs sign floor ceil round sqrt ln
+        log10 log2 exp power equal not_equal less less_equal greater greater_equal is_not_distinct
+        is_null in greatest least and or not case coalesce nullif cast lower upper length substring
+        trim ltrim rtrim replace concat concat_operator like ilike starts_with ends_with contains year
+        month day hour minute second day_of_week epoch date_trunc
     """
     assert set(FUNCTIONS) == set(names.split())

@@ -14,11 +14,11 @@
     result q                                   what is new in q: names, then rows
       _ts | k
       1 | 10
-    error LateError: Expected rows ...         the step before must fail with this; `...` at the end is any more text
+    error LateError: Expected rows ...         the step before must fail so; `...` is any more text
 
 Every case runs with each index, under a scheduler that rolls dice, and with its pushes cut into single rows:
-the results must be the same. Rows of one `_ts` may come in any order. PENSTOCK_REWRITE=1 writes the results and
-errors that came into the files, for review.
+the results must be the same. Rows of one `_ts` may come in any order. PENSTOCK_REWRITE=1 writes the results
+and errors that came into the files, for review.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VARIANTS = ("auto", *INDEX_KINDS, "shuffled 1", "shuffled 2", "single rows")
 
 @dataclass
 class Block:
-    """A step of a case: its first line, the lines indented under it, and comments and blank lines before it."""
+    """A step of a case: its first line, the lines indented under it, comments and blank lines before it."""
 
     line: str
     number: int

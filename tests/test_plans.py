@@ -1,8 +1,8 @@
 """Golden plans: what EXPLAIN says of queries whose results the logic tests check.
 
 Each file of `plans/` names its case: `joins.test: equality join`. The case declares the streams and has the
-queries; the file has the plan. Weights and rates are given, so that neither the machine nor the shipped weights
-change a plan. PENSTOCK_REWRITE=1 writes the plans that came into the files, for review.
+queries; the file has the plan. Weights and rates are given, so that neither the machine nor the shipped
+weights change a plan. PENSTOCK_REWRITE=1 writes the plans that came into the files, for review.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from penstock.optimizer.weights import Weights
 FOLDER = Path(__file__).parent
 FILES = sorted((FOLDER / "plans").glob("*.txt"))
 WEIGHTS = Weights(
-    scan_search=1e-9, scan_update=2e-9, hash_search=1e-8, hash_update=5e-9, ttree_search=8e-9, ttree_update=9e-9,
-    btree_search=7e-9, btree_update=1e-8, tree_walk=2e-9, pair=1e-8, row=3e-8, machine="paper",
+    scan_search=1e-9, scan_update=2e-9, hash_search=1e-8, hash_update=5e-9, ttree_search=8e-9,
+    ttree_update=9e-9, btree_search=7e-9, btree_update=1e-8, tree_walk=2e-9, pair=1e-8, row=3e-8,
 )  # fmt: skip
 RULE = "----"
 
@@ -65,7 +65,15 @@ def test_plan(path: Path) -> None:
 
 def test_there_are_plans_of_every_kind() -> None:
     text = "".join(path.read_text() for path in FILES)
-    for part in ("index scan", "index hash", "index t-tree", "index b+tree", "UnionAll", "Window [", "(every pair)"):
+    for part in (
+        "index scan",
+        "index hash",
+        "index t-tree",
+        "index b+tree",
+        "UnionAll",
+        "Window [",
+        "(every pair)",
+    ):
         assert part in text, part
     assert len(FILES) >= 10
 
@@ -100,14 +108,16 @@ def test_analyze_says_what_was_measured() -> None:
     engine = penstock.Engine(weights=WEIGHTS)
     engine.execute("""
         CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT);
-        CREATE QUERY q AS SELECT a.k FROM a [RANGE 10 us] JOIN b [RANGE 4 us] ON a.k = b.k WHERE a.k + b.k > 5;
+        CREATE QUERY q AS
+          SELECT a.k FROM a [RANGE 10 us] JOIN b [RANGE 4 us] ON a.k = b.k WHERE a.k + b.k > 5;
         CREATE QUERY p AS SELECT k FROM a [ROWS 1] WHERE k <> 2;
     """)
     engine.push("a", {"ts": [0, 1, 2, 3], "k": [1, 2, 3, 3]})
     engine.push("b", {"ts": [1, 2, 3, 6], "k": [2, 3, 9, 3]})
     engine.advance(6)
     q, p = (nodes(query) for query in json.loads(engine.explain(analyze=True, json=True))["queries"])
-    # Pairs of equal keys: (2, 2) at 1; (3, 3) at 2, at 3; the b at 6 meets both 3s. k + k > 5 keeps all but the first.
+    # Pairs of equal keys: (2, 2) at 1; (3, 3) at 2 and 3; b's row at 6 meets both 3s.
+    # k + k > 5 keeps all but the first.
     select, join = q[1], q[2]
     assert (join["measured"]["rows_in"], join["measured"]["rows_out"]) == (8, 5)
     assert (select["measured"]["rows_in"], select["measured"]["rows_out"]) == (5, 4)
@@ -129,7 +139,9 @@ def test_analyze_compares_rates_with_the_model() -> None:
     """With enough rows the measured rates stand beside what the model makes of them."""
     engine = penstock.Engine(weights=WEIGHTS)
     engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT)")
-    engine.query("SELECT x.k FROM a [RANGE 1 SECOND] AS x JOIN a [RANGE 1 SECOND] AS y ON x.k = y.k", name="q")
+    engine.query(
+        "SELECT x.k FROM a [RANGE 1 SECOND] AS x JOIN a [RANGE 1 SECOND] AS y ON x.k = y.k", name="q"
+    )
     rows = 4_000
     engine.push("a", {"ts": [i * 2_000 for i in range(rows)], "k": [i % 50 for i in range(rows)]})
     join = nodes(json.loads(engine.explain(analyze=True, json=True))["queries"][0])[2]

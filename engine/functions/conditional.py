@@ -1,14 +1,15 @@
-"""AND, OR, NOT, CASE, COALESCE, NULLIF: the functions that decide which rows the others see.
+"""AND, OR, CASE, COALESCE, NULLIF: the functions that decide which rows their arguments see.
 
-An argument that can fail, such as 1 // x, is evaluated only on the rows that need it:
+A part that fails, such as 1 // x, fails the whole only if a row that needs it makes it fail:
 
     CASE WHEN x <> 0 THEN 1 // x END      the rows with x <> 0
     x <> 0 AND 1 // x > 2                 the rows for which x <> 0 is not false
     COALESCE(y, 1 // x)                   the rows without y
 
-What cannot fail is evaluated on all rows and chosen from after: cheaper than cutting columns apart. DuckDB
-sees the same rows in CASE, COALESCE and WHERE; of an AND or OR elsewhere it evaluates everything, so that it
-may fail where we do not. Arguments of AND and OR that cannot fail come first, wherever they are written.
+Everything is first evaluated on all rows and chosen from after, which is cheaper than cutting columns apart;
+only if that fails is each part evaluated again on the rows that need it. DuckDB sees the same rows in CASE,
+COALESCE and WHERE; of an AND or OR elsewhere it evaluates everything, so that it may fail where we do not.
+Arguments of AND and OR that cannot fail come first, wherever they are written.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..expression import Call, Expression, Literal, walk
-from ..types import ARROW_TYPES, SqlType
+from ..errors import DataError
+from ..expression import Call, Expression, walk
+from ..types import SqlType
 from .casts import can_fail as cast_can_fail
 from .comparison import equal
 from .values import Datum, as_array, join_pieces, selected, truths
@@ -31,18 +33,19 @@ if TYPE_CHECKING:
     from ..evaluate import Rows
 
 Positions = NDArray[np.int64]
+Branches = list[tuple[Expression, Expression]]
 
 
 @functools.lru_cache(maxsize=4096)
 def may_raise(expression: Expression) -> bool:
-    """Whether some value of its columns could make the expression fail."""
+    """Whether the expression could fail, for some values of its columns."""
     return any(isinstance(node, Call) and is_fallible(node) for node in walk(expression))
 
 
 def is_fallible(call: Call) -> bool:
-    """Whether the function itself could fail; a bad literal fails on any row, so it does not count."""
+    """Whether the function itself could."""
     match call.function:
-        case "integer_divide":
+        case "integer_divide" | "substring" | "date_trunc":
             return True
         case "add" | "subtract" | "multiply" | "negate" | "abs" | "modulo":
             return call.type is not SqlType.DOUBLE
@@ -50,10 +53,6 @@ def is_fallible(call: Call) -> bool:
             return call.type is SqlType.BIGINT and len(call.arguments) > 1
         case "cast":
             return cast_can_fail(call.arguments[0].type, call.type)
-        case "substring":
-            return not all(isinstance(argument, Literal) for argument in call.arguments[1:])
-        case "date_trunc":
-            return not isinstance(call.arguments[0], Literal)
         case _:
             return False
 
@@ -65,7 +64,16 @@ def certain_first(arguments: tuple[Expression, ...]) -> tuple[list[Expression], 
 
 
 def connective(call: Call, rows: Rows) -> Datum:
-    """AND and OR. A row is settled once a FALSE (AND) or a TRUE (OR) has come; NULL settles nothing."""
+    """AND and OR."""
+    combine = pc.and_kleene if call.function == "and" else pc.or_kleene
+    try:
+        return functools.reduce(combine, map(rows.value, call.arguments))
+    except DataError:
+        return connect_by_rows(call, rows)
+
+
+def connect_by_rows(call: Call, rows: Rows) -> Datum:
+    """A row is settled once a FALSE (AND) or a TRUE (OR) has come; NULL settles nothing."""
     is_and = call.function == "and"
     combine = pc.and_kleene if is_and else pc.or_kleene
     certain, doubtful = certain_first(call.arguments)
@@ -73,9 +81,6 @@ def connective(call: Call, rows: Rows) -> Datum:
     for argument in doubtful:
         so_far = as_array(result, rows.length)
         settled = selected(pc.invert(so_far) if is_and else so_far)
-        if len(settled) == 0:
-            result = combine(so_far, rows.value(argument))
-            continue
         still_open = others(settled, rows.length)
         part = rows.take(still_open)
         opened = combine(so_far.take(pa.array(still_open)), as_array(part.value(argument), part.length))
@@ -84,16 +89,19 @@ def connective(call: Call, rows: Rows) -> Datum:
 
 
 def select(expression: Expression, rows: Rows) -> Positions:
-    """Positions of the rows for which the expression is true, ascending.
-
-    More can be left out than in `connective`: only TRUE matters, so that NULL settles an AND as FALSE does.
-    """
-    is_connective = isinstance(expression, Call) and expression.function in ("and", "or")
-    if not is_connective or not may_raise(expression):
+    """Positions of the rows for which the expression is true, ascending."""
+    try:
         return selected(as_array(rows.value(expression), rows.length))
-    assert isinstance(expression, Call)
-    is_and = expression.function == "and"
-    certain, doubtful = certain_first(expression.arguments)
+    except DataError:
+        if isinstance(expression, Call) and expression.function in ("and", "or"):
+            return select_by_rows(expression, rows)
+        raise
+
+
+def select_by_rows(call: Call, rows: Rows) -> Positions:
+    """More is left out than in `connect_by_rows`: only TRUE matters, so that NULL settles an AND too."""
+    is_and = call.function == "and"
+    certain, doubtful = certain_first(call.arguments)
     kept = np.arange(rows.length if is_and else 0)
     if certain:
         combine = pc.and_kleene if is_and else pc.or_kleene
@@ -118,22 +126,31 @@ def case(call: Call, rows: Rows) -> Datum:
     """The value after the first condition that is true: arguments are when, then, ..., else."""
     *pairs, otherwise = call.arguments
     branches = list(zip(pairs[::2], pairs[1::2], strict=True))
-    if not may_raise(call):
-        result = rows.value(otherwise)
-        for when, then in reversed(branches):
-            condition = rows.value(when)
-            if isinstance(condition, pa.Scalar):
-                result = rows.value(then) if condition.as_py() else result
-            else:
-                result = pc.if_else(truths(condition), rows.value(then), result)
-        return result
+    try:
+        return choose(branches, otherwise, rows)
+    except DataError:
+        return choose_by_rows(branches, otherwise, rows)
+
+
+def choose(branches: Branches, otherwise: Expression, rows: Rows) -> Datum:
+    result = rows.value(otherwise)
+    for when, then in reversed(branches):
+        condition = rows.value(when)
+        if isinstance(condition, pa.Scalar):
+            result = rows.value(then) if condition.as_py() else result
+        else:
+            result = pc.if_else(truths(condition), rows.value(then), result)
+    return result
+
+
+def choose_by_rows(branches: Branches, otherwise: Expression, rows: Rows) -> pa.Array:
+    """Each condition on the rows the ones before it left, each value on the rows that take it."""
     pieces: list[pa.Array] = []
     places: list[Positions] = []
 
     def give(value: Expression, part: Rows, where: Positions) -> None:
-        if part.length:
-            pieces.append(as_array(part.value(value), part.length))
-            places.append(where)
+        pieces.append(as_array(part.value(value), part.length))
+        places.append(where)
 
     part, where = rows, np.arange(rows.length)
     for when, then in branches:
@@ -142,18 +159,19 @@ def case(call: Call, rows: Rows) -> Datum:
         rest = others(chosen, part.length)
         part, where = part.take(rest), where[rest]
     give(otherwise, part, where)
-    return join_pieces(pieces, places) if pieces else pa.nulls(0, ARROW_TYPES[call.type])
+    return join_pieces(pieces, places)
 
 
 def coalesce(call: Call, rows: Rows) -> Datum:
     """The first argument that is not NULL."""
-    if not any(map(may_raise, call.arguments[1:])):
+    try:
         return pc.coalesce(*map(rows.value, call.arguments))
-    pairs: list[Expression] = []
-    for argument in call.arguments[:-1]:
-        is_null = Call(SqlType.BOOLEAN, "is_null", (argument,))
-        pairs += [Call(SqlType.BOOLEAN, "not", (is_null,)), argument]
-    return case(Call(call.type, "case", (*pairs, call.arguments[-1])), rows)
+    except DataError:
+        branches: Branches = []
+        for argument in call.arguments[:-1]:
+            is_null = Call(SqlType.BOOLEAN, "is_null", (argument,))
+            branches.append((Call(SqlType.BOOLEAN, "not", (is_null,)), argument))
+        return choose_by_rows(branches, call.arguments[-1], rows)
 
 
 def nullif(call: Call, value: Datum, unwanted: Datum) -> Datum:

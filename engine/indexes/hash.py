@@ -75,7 +75,7 @@ class HashIndex:
         self._links._check()
         assert self._keys.tail == self._links.tail, "keys and links cover different rows"
         assert self._keys.end == self._links.end, "keys and links cover different rows"
-        assert self._inserted <= self._keys.end, "a row is in a bucket before its key is known"
+        assert self._keys.tail <= self._inserted <= self._keys.end, "a row is in a bucket without its key"
         assert len(self._keys) <= len(self._heads), "fewer buckets than rows"
         reached = set()
         for newest in self._heads:

@@ -40,6 +40,9 @@ NOBODY = np.empty(0, np.int64)
 class TreeIndex(ABC):
     """Rows by key in sorted nodes; the tree above them is the subclass's."""
 
+    _nodes: tuple[NDArray, ...]
+    _state: NDArray
+
     def __init__(self, first_row: int = 0) -> None:
         self._keys = RowBuffer("int64", first_row)
         self._clear(first_row, MIN_NODES)
@@ -121,7 +124,7 @@ class TreeIndex(ABC):
         assert len(chain) == 1 + state[IN_USE], "nodes in use are miscounted"
         assert sorted(chain + free) == list(range(state[USED])), "a node is neither free nor in use, or both"
         # 2. the entries are the live rows, in order
-        entries = []
+        entries: list[tuple[int, int]] = []
         for node in chain[1:]:
             count = int(links[node, COUNT])
             assert 0 <= count <= keys.shape[1], f"node {node} has {count} entries"

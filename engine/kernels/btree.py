@@ -139,7 +139,6 @@ def split(nodes, inner, state, leaf, slot, key, row):  # type: ignore[no-untyped
             children[other, i - HALF] = children[node, i]
         inner_links[node, COUNT] = HALF
         inner_links[other, COUNT] = NODE_ROWS - HALF
-        # Not into slot 0 of the right half: that separator goes up, and is not the new one's.
         if slot <= HALF:
             put_child(inner, node, slot, key, row, child)
         else:

@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def expand(function: Function) -> Function:
     """Put the body of `function` in place of every call: for what runs per row. Compiles longer."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)  # type: ignore[no-any-return]
+    return numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
 
 
 def borrowed(array: NDArray) -> NDArray:

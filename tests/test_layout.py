@@ -1,0 +1,116 @@
+"""The shape of the repository: links, packages, imports, and no path of the machine it was written on."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = ("engine", "optimizer", "connectors", "cli", "bench")
+OURS = (*LAYERS, "penstock", "tests")
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def python_files() -> list[Path]:
+    """Every module once: not through the links of penstock/."""
+    files = [path for folder in OURS for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path for path in files if not is_linked(path))
+
+
+def is_linked(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return parts[0] == "penstock" and parts[1] in LAYERS
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_links_resolve(layer: str) -> None:
+    """Without them type checkers and linters would see a package of one file and report success."""
+    link = ROOT / "penstock" / layer
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
+    assert link.resolve() == (ROOT / layer).resolve()
+    assert importlib.util.find_spec(f"penstock.{layer}") is not None
+
+
+def test_every_package_is_listed() -> None:
+    """A folder that is not listed works here and is missing where it was installed."""
+    listed = set(SETTINGS["tool"]["setuptools"]["packages"])
+    found = {"penstock"}
+    for layer in LAYERS:
+        for path in (ROOT / layer).rglob("*.py"):
+            found.add(".".join(("penstock", *path.parent.relative_to(ROOT).parts)))
+    assert found == listed
+    for package in listed - {"penstock"}:
+        assert (ROOT / package.removeprefix("penstock.").replace(".", "/") / "__init__.py").exists(), package
+    mapped = set(SETTINGS["tool"]["setuptools"]["package-dir"])
+    assert mapped == {"penstock", *(f"penstock.{layer}" for layer in LAYERS)}
+
+
+def imported(path: Path) -> list[tuple[int, str]]:
+    """(line, module) of every absolute import, wherever in the file it stands."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.append((node.lineno, node.module or ""))
+    return found
+
+
+def test_no_layer_is_imported_by_its_bare_name() -> None:
+    """`import engine` finds the folder here, and another copy of every class."""
+    files = python_files()
+    assert len(files) > 80
+    bare = [
+        f"{path.relative_to(ROOT)}:{line}: {module}"
+        for path in files
+        for line, module in imported(path)
+        if module.split(".")[0] in LAYERS
+    ]
+    assert bare == []
+
+
+def test_across_folders_imports_are_absolute() -> None:
+    """Relative imports stay inside a layer."""
+    for path in python_files():
+        depth = len(path.relative_to(ROOT).parts) - 1
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert node.level <= depth, f"{path.relative_to(ROOT)}:{node.lineno} leaves its layer"
+
+
+def tracked_files() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in done.stdout.split("\0") if name]
+
+
+# A home or working folder followed by a name; `/tmp/x` and `/dev/stdin` are anybody's.
+MACHINE_PATH = re.compile(r"(?<![\w./:])/(?:home|Users|root|work|mnt|opt|srv)/[\w.-]+")
+
+
+def test_no_paths_of_a_machine() -> None:
+    found = []
+    for path in tracked_files():
+        if path.is_symlink() or not path.is_file() or path == Path(__file__):
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in MACHINE_PATH.finditer(text)]
+    assert found == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path in python_files():
+        text = path.read_text()
+        if text.strip():
+            assert ast.get_docstring(ast.parse(text)), path.relative_to(ROOT)
