@@ -38,6 +38,13 @@ class Literal:
     type: SqlType
     value: int | float | bool | str | None
 
+    def __eq__(self, other: object) -> bool:
+        # As written, not as numbers: 0.0 and -0.0 differ as divisors, and NaN is the same literal as NaN.
+        return isinstance(other, Literal) and (self.type, repr(self.value)) == (other.type, repr(other.value))
+
+    def __hash__(self) -> int:
+        return hash((self.type, repr(self.value)))
+
     def __str__(self) -> str:
         return write_literal(self)
 

@@ -41,31 +41,46 @@ class Queue:
         return batch
 
     def take(self, bound: int, inclusive: bool) -> Batch | None:
-        """Rows of the oldest batch with ts below (or at) `bound`; None if there are none."""
-        if not self.batches:
-            return None
-        batch = self.batches[0]
-        if batch.ts[-1] < bound or (inclusive and batch.ts[-1] == bound):
-            return self.pop()
-        stop = int(np.searchsorted(batch.ts, bound, side="right" if inclusive else "left"))
-        if stop == 0:
-            return None
-        self.batches[0] = batch.slice(stop, batch.length)
-        self.rows -= stop
-        return batch.slice(0, stop)
-
-    def complete_instant(self) -> None:
-        """Grow the oldest batch until it does not end in the middle of rows of one ts."""
-        same = 1
-        while same < len(self.batches) and self.batches[same - 1].ts[-1] == self.batches[same].ts[0]:
-            same += 1
-        if same > 1:
-            self.batches.appendleft(concatenate([self.batches.popleft() for _ in range(same)]))
+        """All rows with ts below (or at) `bound`, as one batch; None if there are none."""
+        last = bound if inclusive else bound - 1
+        taken: list[Batch] = []
+        while self.batches:
+            batch = self.batches[0]
+            if batch.ts[-1] <= last:
+                taken.append(self.pop())
+                continue
+            stop = int(np.searchsorted(batch.ts, last, side="right"))
+            if stop:
+                taken.append(batch.slice(0, stop))
+                self.batches[0] = batch.slice(stop, batch.length)
+                self.rows -= stop
+            break
+        return concatenate(taken) if taken else None
 
     @property
-    def horizon(self) -> int:
-        """How far the consumer may go with this input for now: the oldest batch's end, or the promise."""
-        return int(self.batches[0].ts[-1]) if self.batches else self.punctuation
+    def frontier(self) -> int:
+        """No row that is still to be consumed is older than this."""
+        if self.batches:
+            return int(self.batches[0].ts[0])
+        return MAX_TS if self.closed else self.punctuation
+
+    def horizon(self, rows: int) -> int:
+        """How far the consumer may go in one step: as far as is promised, if that is about `rows` rows."""
+        if self.rows <= rows:
+            return MAX_TS if self.closed else self.punctuation
+        come = 0
+        for batch in self.batches:
+            come += batch.length
+            if come >= rows:
+                break
+        return int(batch.ts[-1])
+
+    def whole_instants(self, rows: int) -> int:
+        """The same where the rows of one ts must be consumed together: everything below this may be."""
+        last = self.horizon(rows)
+        if self.closed or self.punctuation > last:
+            return min(last + 1, MAX_TS)
+        return last
 
 
 class Outlet:

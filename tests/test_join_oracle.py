@@ -101,7 +101,7 @@ def test_join_oracle_at_every_instant(data: st.DataObject) -> None:
     oracle = Oracle(streams, refs)
     condition = draw(st.sampled_from(CONDITIONS + BOUNDED_CONDITIONS))
     where = draw(st.sampled_from(FILTERS))
-    everything = condition + (f" AND {where}" if where else "")
+    everything = f"({condition})" + (f" AND {where}" if where else "")
     select = "x.id, y.id AS yid, x.k, y.s, x.v AS xv"
     swapped = draw(st.booleans())
     one, two = reversed(refs) if swapped else refs

@@ -20,7 +20,7 @@ from ..kernels.btree import (
     LINK_COLUMNS,
     ROOT,
     run_btree,
-)  # fmt: skip
+)
 from ..kernels.node_size import BTREE_NODE
 from ..kernels.nodes import COUNT, IN_USE, NEXT, PREV, USED
 from .index import Probes

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ..buffer import RowBuffer
 from ..kernels.cursor import PROBER, RESUME
 from .index import Probes
 
 
-def check_probes(probes: Probes, keys: RowBuffer, inserted: int) -> None:
+def check_probes(probes: Probes, tail: int, end: int, inserted: int) -> None:
     """Assert that the probers see no row that is gone, not there yet, or to be hidden again.
 
-    Rows below `inserted` are in the index, so the first prober must be allowed to see all of them.
+    Keys are there of the rows [tail, end). Rows below `inserted` are in the index, so the first prober must
+    be allowed to see all of them.
     """
-    assert probes.end <= keys.end, f"expected keys of rows below {probes.end}, found {keys.end}"
+    assert probes.end <= end, f"expected keys of rows below {probes.end}, found {end}"
     if len(probes.key_low):
         oldest, newest = int(probes.row_from[0]), int(probes.row_until[-1])
-        assert oldest >= keys.tail, f"expected rows from {oldest} on, found those below {keys.tail} purged"
-        assert newest <= keys.end, f"expected keys of rows below {newest}, found {keys.end}"
+        assert oldest >= tail, f"expected rows from {oldest} on, found those below {tail} purged"
+        assert newest <= end, f"expected keys of rows below {newest}, found {end}"
         if not probes.cursor[PROBER] and not probes.cursor[RESUME]:
             first = int(probes.row_until[0])
             assert first >= inserted, f"expected a prober of rows below {inserted}, found {first}"

@@ -1,8 +1,13 @@
 """Equality by hashing: constant work per insert and per match, nothing at all on expiry.
 
-State: the live keys, a link per row to the bucket's previous row, the newest row of each bucket. There are
-at least as many buckets as live rows; when the window outgrows them, or shrinks to a sixteenth of them, the
-links are laid anew.
+State: the keys, a link per row to the bucket's previous row, the newest row of each bucket.
+
+    place   [ dropped . . | live . . . . . . | to be inserted . . | free . . ]
+             origin        tail               inserted             end              (row numbers)
+
+There are at least as many buckets as rows were live before the last batch came; when the window outgrows
+them, or shrinks to a sixteenth of them, the links are laid anew. When the free part is used up, the live rows
+move to the front of new arrays, and links and heads are moved by the same distance.
 """
 
 from __future__ import annotations
@@ -12,12 +17,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffer import RowBuffer
 from ..kernels.hash import link_rows, run_hash
 from .check_probes import check_probes
 from .index import Probes
 
+MIN_ROWS = 256
 MIN_BUCKETS = 256
+MAX_PLACES = 1 << 31
 
 
 class HashIndex:
@@ -26,64 +32,78 @@ class HashIndex:
     kind: ClassVar[str] = "hash"
 
     def __init__(self, first_row: int = 0) -> None:
-        self._keys = RowBuffer("int64", first_row)
-        self._links = RowBuffer("int32", first_row)
-        self._heads = np.full(MIN_BUCKETS, -1, np.int64)
-        self._inserted = first_row
+        self._keys = np.empty(MIN_ROWS, np.int64)
+        self._links = np.empty(MIN_ROWS, np.int32)
+        self._heads = np.full(MIN_BUCKETS, -1, np.int32)
+        self._origin = first_row
+        self._tail = self._inserted = self._end = 0  # as places: row numbers less the origin
 
     def extend(self, keys: NDArray) -> None:
-        self._keys.append(keys)
-        self._links.reserve(len(keys))
-        self._links.end += len(keys)
-        if len(self._keys) > len(self._heads):
-            self._spread(2 * len(self._keys))
+        known = self._inserted - self._tail
+        expected = known or len(keys) // 2  # nothing is known of the window when the first rows come
+        if expected > len(self._heads):
+            self._spread(2 * expected)
+        if self._end + len(keys) > len(self._keys):
+            self._compact(len(keys))
+        self._keys[self._end : self._end + len(keys)] = keys
+        self._end += len(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(probes, self._keys, self._inserted)
-        keys, links = self._keys, self._links
+        check_probes(
+            probes, self._origin + self._tail, self._origin + self._end, self._origin + self._inserted
+        )
         found, self._inserted = run_hash(
-            keys.data, keys.base, links.data, links.base, self._heads, self._inserted,
+            self._keys, self._links, self._heads, self._origin, self._inserted,
             probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end,
             probes.cursor, out_prober, out_row, counting,
         )  # fmt: skip
         return int(found)
 
     def purge(self, row: int) -> None:
-        self._keys.drop(row)
-        self._links.drop(row)
+        self._tail = min(max(self._tail, row - self._origin), self._end)
         # Rows which nobody will see need not be inserted, and their keys may be gone when it is their turn.
-        self._inserted = max(self._inserted, self._keys.tail)
-        if len(self._heads) > max(MIN_BUCKETS, 16 * len(self._keys)):
-            self._spread(2 * len(self._keys))
+        self._inserted = max(self._inserted, self._tail)
+        if len(self._heads) > max(MIN_BUCKETS, 16 * (self._end - self._tail)):
+            self._spread(2 * (self._end - self._tail))
 
     @property
     def keys(self) -> NDArray:
-        return self._keys.live
+        return self._keys[self._tail : self._end]
 
     @property
     def nbytes(self) -> int:
-        return self._keys.nbytes + self._links.nbytes + int(self._heads.nbytes)
+        return int(self._keys.nbytes + self._links.nbytes + self._heads.nbytes)
 
     def _spread(self, rows: int) -> None:
         """Lay the links anew over enough buckets for `rows`."""
-        self._heads = np.full(1 << (max(rows, MIN_BUCKETS) - 1).bit_length(), -1, np.int64)
-        keys, links = self._keys, self._links
-        link_rows(keys.data, keys.base, links.data, links.base, self._heads, keys.tail, self._inserted)
+        self._heads = np.full(1 << (max(rows, MIN_BUCKETS) - 1).bit_length(), -1, np.int32)
+        link_rows(self._keys, self._links, self._heads, self._tail, self._inserted)
+
+    def _compact(self, rows: int) -> None:
+        """Move the live rows to the front of arrays with room for them, `rows` more and as many again."""
+        moved = self._tail
+        live = self._end - moved
+        places = max(MIN_ROWS, 2 * (live + rows))
+        assert places < MAX_PLACES, f"expected a window of fewer rows, found {live + rows}"
+        keys, links = np.empty(places, np.int64), np.empty(places, np.int32)
+        keys[:live] = self._keys[moved : self._end]
+        np.maximum(self._links[moved : self._end] - moved, -1, out=links[:live])
+        self._heads = np.maximum(self._heads - moved, -1)
+        self._keys, self._links = keys, links
+        self._origin += moved
+        self._inserted -= moved
+        self._end = live
+        self._tail = 0
 
     def _check(self) -> None:
-        self._keys._check()
-        self._links._check()
-        assert self._keys.tail == self._links.tail, "keys and links cover different rows"
-        assert self._keys.end == self._links.end, "keys and links cover different rows"
-        assert self._keys.tail <= self._inserted <= self._keys.end, "a row is in a bucket without its key"
-        assert len(self._keys) <= len(self._heads), "fewer buckets than rows"
+        assert 0 <= self._tail <= self._inserted <= self._end <= len(self._keys), "rows outside the arrays"
         reached = set()
         for newest in self._heads:
-            row = int(newest)
-            while row >= self._keys.tail:
-                assert row not in reached, f"row {row} is reached twice"
-                reached.add(row)
-                back = int(self._links.data[row - self._links.base])
-                row = row - back if back else -1
-        live = set(range(self._keys.tail, self._inserted))
+            place = int(newest)
+            while place >= self._tail:
+                assert place not in reached, f"row {self._origin + place} is reached twice"
+                reached.add(place)
+                assert self._links[place] < place, "a link does not lead back"
+                place = int(self._links[place])
+        live = set(range(self._tail, self._inserted))
         assert reached == live, f"{len(live - reached)} live rows cannot be reached"

@@ -29,7 +29,7 @@ from ..kernels.nodes import (
     SHORT,
     STATE_SLOTS,
     USED,
-)  # fmt: skip
+)
 from .check_probes import check_probes
 from .index import Probes
 
@@ -65,7 +65,7 @@ class TreeIndex(ABC):
         self._keys.append(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(probes, self._keys, int(self._state[INSERTED]))
+        check_probes(probes, self._keys.tail, self._keys.end, int(self._state[INSERTED]))
         return self._serve(probes, self._keys.tail, out_prober, out_row, counting)
 
     def purge(self, row: int) -> None:

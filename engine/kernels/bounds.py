@@ -1,8 +1,7 @@
 """Which rows of the other side a prober sees: windows and order, turned into row numbers.
 
-Rows of the other side that were there before this batch all precede its probers; among the rows of the batch
-those do that are older, and, for one of the two directions, those of the same ts (`inclusive`), so that each
-pair is found once.
+Arrivals of two streams alternate at random, and a mispredicted jump costs more than a whole step. So these
+loops take one step per comparison and no jump depends on its outcome.
 """
 
 from __future__ import annotations
@@ -11,48 +10,59 @@ from .jit import kernel
 
 
 @kernel
-def rows_before(times, shift, ts, base, start, end, inclusive, out):  # type: ignore[no-untyped-def]
-    """out[i] = first row from `start` on whose ts is not below (inclusive: not at or below) times[i] - shift.
+def meet(left_ts, right_ts, left_first, right_first, seen_by_left, seen_by_right):  # type: ignore[no-untyped-def]
+    """Who precedes whom among the new rows of both sides: the older, and of equal ts the right.
 
-    times, ts (by row) and so out are non-decreasing int64. One comparison a step and no jump that depends on
-    it: arrivals of two streams alternate at random, and a mispredicted jump costs more than a whole step.
+    ts: int64, non-decreasing; first: the row number of the first new row. Fills seen_by (int64, one per row):
+    the row number below which the other side's rows precede it. Rows that were there before all do.
     """
-    slack = 1 if inclusive else 0
-    i = 0
-    row = start
-    while i < len(times) and row < end:
-        is_before = ts[row - base] < times[i] - shift + slack
-        out[i] = row
-        row += is_before
-        i += not is_before
-    while i < len(times):
-        out[i] = row
+    i = j = 0
+    while i < len(left_ts) and j < len(right_ts):
+        is_right = right_ts[j] <= left_ts[i]
+        seen_by_left[i] = right_first + j
+        seen_by_right[j] = left_first + i
+        j += is_right
+        i += not is_right
+    while i < len(left_ts):
+        seen_by_left[i] = right_first + j
         i += 1
+    while j < len(right_ts):
+        seen_by_right[j] = left_first + i
+        j += 1
 
 
 @kernel
-def rows_bounds(  # type: ignore[no-untyped-def]
-    prober_ts, ts, base, tail, first_new, end, inclusive,
-    places, places_base, come_ts, come, size, row_from, row_until,
-):  # fmt: skip
+def first_alive(times, row_until, size, ts, base, tail, row_from):  # type: ignore[no-untyped-def]
+    """RANGE `size`: the first row, up to row_until, that is still in the window at each of `times`.
+
+    times, ts (by row) and so row_from are non-decreasing int64; rows below `tail` are gone already.
+    """
+    row = tail
+    i = 0
+    while i < len(times):
+        is_expired = row < row_until[i] and times[i] - ts[row - base] >= size
+        row_from[i] = row
+        row += is_expired
+        i += not is_expired
+
+
+@kernel
+def first_places(  # type: ignore[no-untyped-def]
+    times, row_until, places, base, tail, come_ts, come, size, row_from
+):
     """ROWS `size`: the same by places in the stream (int64 by row), of which some rows may not be stored.
 
     come_ts: times of all rows of the stream in this batch, stored or not; come: how many came before it.
     Every row with ts up to the prober's displaces, whether the prober sees it or not.
     """
-    low = tail
-    high = first_new
+    row = tail
     seen = 0
-    for i in range(len(prober_ts)):
-        t = prober_ts[i]
-        while seen < len(come_ts) and come_ts[seen] <= t:
+    for i in range(len(times)):
+        while seen < len(come_ts) and come_ts[seen] <= times[i]:
             seen += 1
-        while high < end and (ts[high - base] < t or (inclusive and ts[high - base] == t)):
-            high += 1
-        while low < high and places[low - places_base] < come + seen - size:
-            low += 1
-        row_from[i] = low
-        row_until[i] = high
+        while row < row_until[i] and places[row - base] < come + seen - size:
+            row += 1
+        row_from[i] = row
 
 
 @kernel

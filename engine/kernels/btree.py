@@ -7,7 +7,7 @@
 Leaves are the nodes of nodes.py. Separators are entries (key, row), of rows that may be gone; inner nodes
 have arrays of their own:
 
-inner_links   int64[inner, 2]: COUNT of children; NEXT chains free ones, 0 ends them, node 0 is not used
+inner_links   int64[inner, 3]: COUNT of children; NEXT chains free ones, 0 ends them, node 0 is not used
 inner_keys    int64[inner, NODE_ROWS], inner_rows and children likewise
 
 A full node splits in two halves, except that the last leaf stays full when the next entry follows all
@@ -41,7 +41,7 @@ from .nodes import (
     shift_down,
     shift_up,
     take_out,
-)  # fmt: skip
+)
 
 LINK_COLUMNS = 3
 INNER_COLUMNS = 3

@@ -1,11 +1,12 @@
 """Hash chains by newest-first links: insert, probe and expiry without a deletion.
 
-heads   int64[buckets, a power of two]: newest row of the bucket, -1 for none
-links   int32 by row: how many rows back the bucket's previous row is; 0: none in reach
-keys    int64 by row
+heads   int32[buckets, a power of two]: place of the bucket's newest row, negative for none
+links   int32 by place: place of the bucket's previous row, negative for none
+keys    int64 by place
 
-Following links visits rows from newest to oldest, so the walk ends at the first expired one and nothing
-that points to an expired row needs to be found or removed.
+A place is a row number less `origin`, so that links take four bytes however many rows have passed. Following
+links visits rows from newest to oldest, so the walk ends at the first expired one and nothing that points to
+an expired row needs to be found or removed.
 """
 
 from __future__ import annotations
@@ -14,82 +15,90 @@ import numpy as np
 
 from .calls import expand
 from .cursor import AT_ROW, DONE, PROBER, RESUME
-from .jit import inline, kernel
+from .jit import kernel
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-SHIFT = np.uint64(32)
-MAX_LINK = 0x7FFFFFFF
-
-
-@inline
-def bucket_of(key, mask):  # type: ignore[no-untyped-def]
-    """Bucket of an int64 key: the high half of a Fibonacci product, folded."""
-    return np.int64((np.uint64(key) * MIX) >> SHIFT) & mask
 
 
 @expand
-def link(keys, keys_base, links, links_base, heads, row):  # type: ignore[no-untyped-def]
+def bucket_of(key, shift):  # type: ignore[no-untyped-def]
+    """Bucket of an int64 key: the top bits of a Fibonacci product."""
+    return np.int64((np.uint64(key) * MIX) >> shift)
+
+
+@expand
+def link(keys, links, heads, shift, place):  # type: ignore[no-untyped-def]
     """Insert a row: it becomes the newest of its bucket."""
-    bucket = bucket_of(keys[row - keys_base], len(heads) - 1)
-    newest = heads[bucket]
-    back = row - newest
-    links[row - links_base] = back if newest >= 0 and back <= MAX_LINK else 0
-    heads[bucket] = row
+    bucket = bucket_of(keys[place], shift)
+    links[place] = heads[bucket]
+    heads[bucket] = place
+
+
+@expand
+def shift_of(buckets):  # type: ignore[no-untyped-def]
+    """By how much a product is shifted to give one of `buckets`, a power of two from 2 on."""
+    shift = 64
+    while buckets > 1:
+        buckets >>= 1
+        shift -= 1
+    return np.uint64(shift)
 
 
 @kernel
-def link_rows(keys, keys_base, links, links_base, heads, start, end):  # type: ignore[no-untyped-def]
-    """Insert rows [start, end), oldest first. Writes `links` and `heads`."""
-    for row in range(start, end):
-        link(keys, keys_base, links, links_base, heads, row)
+def link_rows(keys, links, heads, start, end):  # type: ignore[no-untyped-def]
+    """Insert the rows at places [start, end), oldest first. Writes `links` and `heads`."""
+    shift = shift_of(len(heads))
+    for place in range(start, end):
+        link(keys, links, heads, shift, place)
 
 
 @kernel
 def run_hash(  # type: ignore[no-untyped-def]
-    keys, keys_base, links, links_base, heads, inserted,
+    keys, links, heads, origin, inserted,
     key_low, key_high, row_from, row_until, end, cursor, out_prober, out_row, counting,
 ):  # fmt: skip
-    """Insert and probe in order (see indexes/index.py). Returns (pairs, rows inserted so far).
+    """Insert and probe in order (see indexes/index.py). Returns (pairs, places inserted so far).
 
     The caller owns out_prober and out_row; when they are full the cursor says where to go on.
     """
-    mask = len(heads) - 1
+    shift = shift_of(len(heads))
     space = len(out_row)
     found = 0
-    prober = cursor[PROBER]
-    while prober < len(key_low):
+    for prober in range(cursor[PROBER], len(key_low)):
         # 1. insert what precedes the prober
-        while inserted < row_until[prober]:
-            link(keys, keys_base, links, links_base, heads, inserted)
+        until = row_until[prober] - origin
+        while inserted < until:
+            link(keys, links, heads, shift, inserted)
             inserted += 1
         # 2. walk the bucket, newest first, as far as it is alive
         key = key_low[prober]
-        oldest = row_from[prober]
+        oldest = row_from[prober] - origin
+        place = np.int64(heads[bucket_of(key, shift)])
+        if key != key_high[prober]:
+            place = np.int64(-1)
         if cursor[RESUME]:
-            row = cursor[AT_ROW]
+            place = cursor[AT_ROW] - origin
             cursor[RESUME] = 0
-        elif key == key_high[prober]:
-            row = heads[bucket_of(key, mask)]
-        else:
-            row = np.int64(-1)
-        while row >= oldest and row >= 0:
-            if keys[row - keys_base] == key:
-                if not counting:
-                    if found == space:
-                        cursor[PROBER] = prober
-                        cursor[RESUME] = 1
-                        cursor[AT_ROW] = row
-                        return found, inserted
-                    out_prober[found] = prober
-                    out_row[found] = row
+        if counting:
+            while place >= oldest:
+                found += keys[place] == key
+                place = np.int64(links[place])
+            continue
+        while place >= oldest:
+            if keys[place] == key:
+                if found == space:
+                    cursor[PROBER] = prober
+                    cursor[RESUME] = 1
+                    cursor[AT_ROW] = place + origin
+                    return found, inserted
+                out_prober[found] = prober
+                out_row[found] = place + origin
                 found += 1
-            back = links[row - links_base]
-            row = row - back if back > 0 else np.int64(-1)
-        prober += 1
+            place = np.int64(links[place])
     # 3. insert what no prober of this batch saw
-    while inserted < end:
-        link(keys, keys_base, links, links_base, heads, inserted)
+    while inserted < end - origin:
+        link(keys, links, heads, shift, inserted)
         inserted += 1
-    cursor[PROBER] = prober
+    cursor[PROBER] = len(key_low)
     cursor[DONE] = 1
     return found, inserted

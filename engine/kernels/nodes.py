@@ -8,8 +8,7 @@ links   int64[nodes, columns]: COUNT, PREV, NEXT and what else the tree needs. N
         closes the chain to a ring, so its NEXT is the first node and its PREV the last
 keys    int64[nodes, node size], the first COUNT sorted
 rows    int64[nodes, node size], beside the keys
-state   int64[STATE_SLOTS]: the slots below. Free nodes are chained by NEXT, 0 ends them; nodes from
-        USED on have never been used
+state   int64[STATE_SLOTS]: the slots below
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ NEXT = 2
 EXPIRED = 0  # rows below it have been removed, or never were inserted
 INSERTED = 1  # rows below it have been inserted
 SHORT = 2  # 1: the kernel stopped because it might run out of nodes
-USED = 3
-FREE = 4
-IN_USE = 5
+USED = 3  # nodes from here on have never been used
+FREE = 4  # the first free node, chained by NEXT; 0: none
+IN_USE = 5  # nodes in the ring, without node 0
 STATE_SLOTS = 12  # the slots from 6 on are the B+tree's
 
 
-@expand
+@inline
 def count_below(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     """How many of the node's keys in slots [start, stop) are below `key`.
 
-    Sorted as they are, comparing them all is faster than halving: it compiles to vector compares, and
-    nothing is mispredicted.
+    Comparing them all, although they are sorted, is faster than halving: it compiles to vector compares,
+    and no jump depends on the keys.
     """
     below = 0
     for i in range(start, stop):
@@ -44,7 +43,7 @@ def count_below(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     return below
 
 
-@expand
+@inline
 def count_up_to(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     """How many of the node's keys in slots [start, stop) are at most `key`."""
     up_to = 0
@@ -80,7 +79,7 @@ def take_out(links, keys, rows, node, slot):  # type: ignore[no-untyped-def]
     links[node, COUNT] = count - 1
 
 
-@expand
+@inline
 def shift_up(part, first):  # type: ignore[no-untyped-def]
     """Move all by one place up, the last one out and `first` in. As a forward loop it is vectorised."""
     carried = first
@@ -90,7 +89,7 @@ def shift_up(part, first):  # type: ignore[no-untyped-def]
         carried = value
 
 
-@expand
+@inline
 def shift_down(part):  # type: ignore[no-untyped-def]
     """Move all by one place down, the first one out; the last place keeps its value."""
     for i in range(len(part) - 1):

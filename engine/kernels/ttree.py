@@ -2,9 +2,9 @@
 
     node   [ least .. greatest ]     left: entries before it      right: entries after it
 
-Nodes are as in nodes.py, with four columns more, and their chain is the order of the entries; so the
-neighbours of a node are found without climbing. Node 0 stands for "no child" (height 0) and for the
-parent of the root, which is its LEFT. A row of `links` is one cache line, all that descending reads.
+Nodes are as in nodes.py, with five columns more, and their chain is the order of the entries, so that
+neighbours are found without climbing. Node 0 stands for "no child" (height 0) and for the
+parent of the root, which is its LEFT. A row of `links` is 64 bytes, and all that descending reads.
 
 After Lehman and Carey (1986): an entry goes into the node that bounds it; if that is full, the node's
 least entry moves on to the node before; a node with two children that runs low takes entries from the
@@ -37,7 +37,7 @@ from .nodes import (
     put,
     shift_down,
     take_out,
-)  # fmt: skip
+)
 
 LEFT = 3
 RIGHT = 4

@@ -14,6 +14,7 @@ import numpy as np
 from ..operator import Counters
 from ..plan import WindowNode
 from ..queue import Outlet, Queue
+from ..window import MAX_TS
 
 
 class EnterWindow:
@@ -30,23 +31,19 @@ class EnterWindow:
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False
-        if queue.batches:
-            queue.complete_instant()
-            last = queue.horizon
-            is_over = len(queue.batches) > 1 or queue.closed or queue.punctuation > last
-            batch = queue.take(last, is_over)
-            if batch is not None:
-                self.counters.rows_in += batch.length
-                come = np.searchsorted(batch.ts, batch.ts, side="right")
-                rows = np.flatnonzero(np.arange(batch.length) >= come - self._size)
-                self.counters.rows_out += len(rows)
-                self.output.put(batch if len(rows) == batch.length else batch.take(rows))
-                worked = True
-        now = int(queue.batches[0].ts[0]) if queue.batches else queue.punctuation
-        if now > self.output.punctuation:
+        batch = queue.take(queue.whole_instants(quantum), False)
+        if batch is not None:
+            self.counters.rows_in += batch.length
+            come = np.searchsorted(batch.ts, batch.ts, side="right")
+            rows = np.flatnonzero(np.arange(batch.length) >= come - self._size)
+            self.counters.rows_out += len(rows)
+            self.output.put(batch if len(rows) == batch.length else batch.take(rows))
+            worked = True
+        now = queue.frontier
+        if self.output.punctuation < now < MAX_TS:
             self.output.promise(now)
             worked = True
-        if queue.closed and not queue.batches and not self.output.closed:
+        if now == MAX_TS and not self.output.closed:
             self.output.close()
             worked = True
         return worked

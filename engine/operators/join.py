@@ -26,7 +26,7 @@ from ..buffer import RowBuffer
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..indexes.build import build_index
 from ..indexes.index import Probes
-from ..kernels.bounds import rows_before, rows_bounds, silence_displaced
+from ..kernels.bounds import first_alive, first_places, meet, silence_displaced
 from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.merge import merge_pairs
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
@@ -37,6 +37,7 @@ from ..store import FixedColumn, Store, TextColumn, valid_bytes
 from ..types import SqlType
 from ..window import MAX_TS, Window
 
+STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # of one direction in flight: bounds the output buffer whatever one probe may match
 
@@ -133,24 +134,19 @@ class Side:
             places = self.places.live[-len(self.ts) :]
             silence_displaced(self.ts, places, self.come_ts, self.come, self.size, self.low, self.high)
 
-    def probes_by(self, other: Side, inclusive: bool) -> Probes:
-        """The work of `other`'s new rows probing this side."""
-        count = len(other.ts)
-        row_from, row_until = np.empty(count, np.int64), np.empty(count, np.int64)
+    def probes_by(self, other: Side, row_until: NDArray) -> Probes:
+        """The work of `other`'s new rows probing this side, of which each sees the rows below row_until."""
+        row_from = np.empty(len(row_until), np.int64)
         ts = self.store.ts
-        if self.window.kind == "range":
-            rows_before(other.ts, 0, ts.data, ts.base, self.first_row, ts.end, inclusive, row_until)
-            if self.window.size is None:
-                row_from.fill(ts.tail)
-            else:
-                rows_before(other.ts, self.window.size, ts.data, ts.base, ts.tail, ts.end, True, row_from)
-                np.minimum(row_from, row_until, out=row_from)
-        else:
-            rows_bounds(
-                other.ts, ts.data, ts.base, ts.tail, self.first_row, ts.end, inclusive,
-                self.places.data, self.places.base, self.come_ts, self.come, self.size,
-                row_from, row_until,
+        if self.window.kind == "rows":
+            first_places(
+                other.ts, row_until, self.places.data, self.places.base, ts.tail,
+                self.come_ts, self.come, self.size, row_from,
             )  # fmt: skip
+        elif self.window.size is None:
+            row_from.fill(ts.tail)
+        else:
+            first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, row_from)
         self.met += int(row_until.sum() - row_from.sum())
         return Probes(other.low, other.high, row_from, row_until, ts.end)
 
@@ -239,7 +235,7 @@ class WindowJoin:
         self._now = self.output.punctuation
 
     def step(self, quantum: int) -> bool:
-        if not self._working and not self._begin():
+        if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         # 1. find  2. merge by time  3. pass on
         if self._counting:
@@ -258,10 +254,13 @@ class WindowJoin:
         left, right = self._by_left, self._by_right
         return left.count - left.at + right.count - right.at
 
-    def _begin(self) -> bool:
-        """Take the next rows both inputs have reached; False if there are none."""
-        bound = min(self._horizon(side.queue) for side in (self.left, self.right))
-        taken = [side.queue.take(bound, not self._instants) for side in (self.left, self.right)]
+    def _begin(self, rows: int) -> bool:
+        """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
+        if self._instants:
+            bound = min(queue.whole_instants(rows) for queue in self.inputs)
+        else:
+            bound = min(queue.horizon(rows) for queue in self.inputs)
+        taken = [queue.take(bound, not self._instants) for queue in self.inputs]
         if taken[0] is None and taken[1] is None:
             return False
         for side, batch in zip((self.left, self.right), taken, strict=True):
@@ -269,21 +268,13 @@ class WindowJoin:
             self.counters.rows_in += 0 if batch is None else batch.length
         for side in (self.left, self.right):
             side.silence()
-        self._by_left.begin(self.right.probes_by(self.left, True))
-        self._by_right.begin(self.left.probes_by(self.right, False))
+        left, right = self.left, self.right
+        seen_by_left, seen_by_right = np.empty(len(left.ts), np.int64), np.empty(len(right.ts), np.int64)
+        meet(left.ts, right.ts, left.first_row, right.first_row, seen_by_left, seen_by_right)
+        self._by_left.begin(right.probes_by(left, seen_by_left))
+        self._by_right.begin(left.probes_by(right, seen_by_right))
         self._working = True
         return True
-
-    def _horizon(self, queue: Queue) -> int:
-        """Rows up to here (RANGE) or below here (ROWS) may be worked, for all this input knows."""
-        if not queue.batches:
-            return MAX_TS if queue.closed else queue.punctuation
-        if not self._instants:
-            return queue.horizon
-        queue.complete_instant()
-        last = queue.horizon
-        is_over = len(queue.batches) > 1 or queue.closed or queue.punctuation > last
-        return last + 1 if is_over else last
 
     def _count(self) -> None:
         nothing = NO_ROWS
@@ -345,18 +336,14 @@ class WindowJoin:
 
     def _pass_time(self) -> bool:
         """Expire and promise as far as both inputs have come; False if that is no further than before."""
-        closed = all(queue.closed and not queue.batches for queue in self.inputs)
-        now = min(
-            int(queue.batches[0].ts[0]) if queue.batches else MAX_TS if queue.closed else queue.punctuation
-            for queue in self.inputs
-        )
+        now = min(queue.frontier for queue in self.inputs)
         moved = self._now < now < MAX_TS
         if moved:
             self._now = now
             self.left.expire(now)
             self.right.expire(now)
             self.output.promise(now)
-        if closed and not self.output.closed:
+        if now == MAX_TS and not self.output.closed:
             self.output.close()
             moved = True
         return moved

@@ -25,10 +25,7 @@ class Union:
         self.counters = Counters()
 
     def step(self, quantum: int) -> bool:
-        bound = min(
-            queue.horizon if queue.batches else MAX_TS if queue.closed else queue.punctuation
-            for queue in self.inputs
-        )
+        bound = min(queue.horizon(quantum) for queue in self.inputs)
         taken = [batch for queue in self.inputs if (batch := queue.take(bound, True)) is not None]
         if taken:
             rows = concatenate(taken)
@@ -37,15 +34,12 @@ class Union:
             self.counters.rows_in += rows.length
             self.counters.rows_out += rows.length
             self.output.put(rows)
-        now = min(
-            int(queue.batches[0].ts[0]) if queue.batches else MAX_TS if queue.closed else queue.punctuation
-            for queue in self.inputs
-        )
+        now = min(queue.frontier for queue in self.inputs)
         worked = bool(taken)
         if self.output.punctuation < now < MAX_TS:
             self.output.promise(now)
             worked = True
-        if not self.output.closed and all(queue.closed and not queue.batches for queue in self.inputs):
+        if now == MAX_TS and not self.output.closed:
             self.output.close()
             worked = True
         return worked
