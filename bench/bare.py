@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.jit import inline, kernel
+from penstock.engine.kernels.jit import kernel, part
 
 from .streams import Stream
 
@@ -18,7 +18,7 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(40)
 
 
-@inline
+@part
 def bucket_of(key, mask):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * MIX) >> SHIFT) & mask
 

@@ -73,7 +73,7 @@ def run(
     if queries == "-" and any(text.partition("=")[2].strip() == "-" for text in inputs):
         raise UsageError("Expected `-` (standard input) for the queries or an input, found it for both")
     started = time.perf_counter()
-    engine = load_engine(queries, sharing, index)
+    engine = load_engine(queries, sharing, index, quiet)
     driver = Driver(engine)
     with ExitStack() as stack:
         feeds = open_feeds(engine, inputs)

@@ -24,13 +24,14 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def load_engine(queries: str, sharing: str, index: str) -> Engine:
+def load_engine(queries: str, sharing: str, index: str, quiet: bool = False) -> Engine:
     """An engine with the statements of the file `queries` executed; errors name the file."""
     from penstock.api import Engine
 
     sql = _read_statements(queries)
     engine = Engine(sharing=sharing, index=index)
-    compile_notice.listen()
+    if not quiet:
+        compile_notice.listen()
     try:
         engine.execute(sql)
     except QueryError as error:

@@ -95,6 +95,11 @@ class Runtime:
             ingest.close()
         self.run()
 
+    @property
+    def rows_in(self) -> int:
+        """Rows pushed to all streams so far."""
+        return sum(ingest.rows_in for ingest in self.streams.values())
+
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query meanwhile."""
         self._scheduler.run(self._operators, self._clock, self._fail)

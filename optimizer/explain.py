@@ -116,7 +116,7 @@ class Explainer:
             choose_index(node.condition, expected.by_right, self._weights, running.left.index.kind),
             choose_index(node.condition, expected.by_left, self._weights, running.right.index.kind),
         ]
-        cost = sum(choice.cost for choice in choices) + expected.pair_rate * self._weights.pair
+        cost = sum(choice.cost for choice in choices) + self._handling(expected)
         rows = expected.left.rows + expected.right.rows
         bounded = all(side.window.is_bounded for side in (node.left_side, node.right_side))
         shown.lines.append(
@@ -144,6 +144,11 @@ class Explainer:
             shown.below.append(side_description(name, source, side, estimate, choice, self._rates))
         return shown
 
+    def _handling(self, estimate: JoinEstimate) -> float:
+        """Cost that no choice of index changes: taking rows in and passing pairs on."""
+        rows = estimate.left.rate + estimate.right.rate
+        return rows * self._weights.row + estimate.pair_rate * self._weights.pair
+
     def _measure(self, shown: Description, running: WindowJoin, expected: JoinEstimate) -> None:
         counters = running.counters
         shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
@@ -163,7 +168,7 @@ class Explainer:
             cost = (
                 choose_index(running.condition, seen.by_right, self._weights, running.left.index.kind).cost
                 + choose_index(running.condition, seen.by_left, self._weights, running.right.index.kind).cost
-                + seen.pair_rate * self._weights.pair
+                + self._handling(seen)
             )
             span_s = (
                 max(running.left.last_ts, running.right.last_ts)

@@ -77,7 +77,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`condition` is over left then right columns; None joins everything. semi and anti give left's fields."""
+    """`condition` is over left then right columns; None joins all. semi and anti give left's fields."""
 
     kind: Literal["inner", "left", "right", "full", "semi", "anti"]
     left: Node

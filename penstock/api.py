@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.weights import Weights
 
-FIRST_LOOK_ROWS = 20_000  # a join's indexes are thought over at this many rows, then at every doubling
+FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -137,7 +137,7 @@ class Engine:
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
-        self._looked: dict[tuple[str, int], int] = {}
+        self._look_again_at = FIRST_LOOK_ROWS
         self._unnamed = 0
 
     # -- statements ---------------------------------------------------------------------------------
@@ -197,7 +197,8 @@ class Engine:
         self._refuse_closed("rows can be pushed")
         found = self._stream(stream)
         self._runtime.push(found.name, to_table(data, found))
-        if self._index == (None, None):
+        if None in self._index and self._runtime.rows_in >= self._look_again_at:
+            self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()
 
     def advance(self, ts: int | datetime.datetime) -> None:
@@ -327,14 +328,11 @@ class Engine:
             for number, running in pipeline.operators.items():
                 if not isinstance(running, WindowJoin):
                     continue
-                place = (pipeline.name, number)
-                if running.counters.rows_in < self._looked.get(place, FIRST_LOOK_ROWS):
-                    continue
-                self._looked[place] = 2 * running.counters.rows_in
                 node = list(plan_nodes(pipeline.plan))[number]
                 assert isinstance(node, JoinNode), "the plan and what runs have come apart"
                 seen = measure_join(running, estimate_join(node, self._rates))
-                for side, direction in ((running.left, seen.by_right), (running.right, seen.by_left)):
+                sides = ((running.left, seen.by_right), (running.right, seen.by_left))
+                for forced, (side, direction) in zip(self._index, sides, strict=True):
                     kind = better_index(side.index.kind, node.condition, direction, self._weights)
-                    if seen.measured and kind is not None:
+                    if seen.measured and forced is None and kind is not None:
                         side.reindex(kind)

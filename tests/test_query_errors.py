@@ -68,15 +68,14 @@ def test_what_we_say(sql: str, expected: str, catalog: Catalog) -> None:
     assert complaint(sql, catalog) == expected
 
 
-@pytest.mark.skipif(
-    "PENSTOCK_REWRITE" not in os.environ, reason="set PENSTOCK_REWRITE=1 to write expectations"
-)
-def test_rewrite(catalog: Catalog) -> None:
-    written: list[str] = []
-    for part in paragraphs():
-        sql = part.rsplit(f"\n{ARROW}", 1)[0]
-        written.append(part if part.startswith("#") else f"{sql}\n{ARROW}{complaint(sql, catalog)}")
-    CASES.write_text("\n\n".join(written) + "\n")
+if "PENSTOCK_REWRITE" in os.environ:
+
+    def test_rewrite(catalog: Catalog) -> None:
+        written: list[str] = []
+        for part in paragraphs():
+            sql = part.rsplit(f"\n{ARROW}", 1)[0]
+            written.append(part if part.startswith("#") else f"{sql}\n{ARROW}{complaint(sql, catalog)}")
+        CASES.write_text("\n\n".join(written) + "\n")
 
 
 def test_a_message_is_one_line_without_control_characters(catalog: Catalog) -> None:

@@ -1,24 +1,13 @@
-"""Calls inside kernels that cost nothing: functions expanded in place, arrays passed without counting.
+"""Arrays passed between functions of a kernel without counting references.
 
-Where a kernel does a hundred nanoseconds of work per row in several functions, the calls themselves are
-a third of it: an array is passed as seven words, and its references are counted up and down, atomically.
+Where a kernel does a hundred nanoseconds of work per row in several functions, the calls themselves are a
+third of it: an array is passed as seven words, and its references are counted up and down, atomically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import numba
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def expand(function: Function) -> Function:
-    """Put the body of `function` in place of every call: for what runs per row. Compiles longer."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function)
 
 
 def borrowed(array: NDArray) -> NDArray:

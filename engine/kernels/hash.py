@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calls import expand
 from .cursor import AT_ROW, DONE, PROBER, RESUME
-from .jit import kernel
+from .jit import expand, kernel
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 

@@ -14,15 +14,22 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
 
 def kernel(function: Function) -> Function:
     """Compile `function` for the types it is called with, cached on disk."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return numba.njit(**OPTIONS)(function)
 
 
-def inline(function: Function) -> Function:
-    """Compile `function` into every kernel that calls it."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", inline="never")(function)
+def part(function: Function) -> Function:
+    """Compile `function` to be called by kernels; the compiler may or may not expand it there."""
+    return numba.njit(**OPTIONS)(function)
+
+
+def expand(function: Function) -> Function:
+    """Put the body of `function` in place of every call: for what runs per row. Compiles longer."""
+    return numba.njit(inline="always", **OPTIONS)(function)
 
 
 def on_compile(callback: Callable[[], None]) -> None:

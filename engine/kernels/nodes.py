@@ -13,9 +13,8 @@ state   int64[STATE_SLOTS]: the slots below
 
 from __future__ import annotations
 
-from .calls import expand
 from .cursor import AT_KEY, AT_ROW, PROBER, RESUME
-from .jit import inline
+from .jit import expand, part
 
 COUNT = 0
 PREV = 1
@@ -30,7 +29,7 @@ IN_USE = 5  # nodes in the ring, without node 0
 STATE_SLOTS = 12  # the slots from 6 on are the B+tree's
 
 
-@inline
+@part
 def count_below(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     """How many of the node's keys in slots [start, stop) are below `key`.
 
@@ -43,7 +42,7 @@ def count_below(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     return below
 
 
-@inline
+@part
 def count_up_to(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     """How many of the node's keys in slots [start, stop) are at most `key`."""
     up_to = 0
@@ -52,7 +51,7 @@ def count_up_to(keys, node, start, stop, key):  # type: ignore[no-untyped-def]
     return up_to
 
 
-@inline
+@part
 def count_entries_up_to(keys, rows, node, start, stop, key, row):  # type: ignore[no-untyped-def]
     """How many of the node's entries in slots [start, stop) are at most (key, row)."""
     up_to = 0
@@ -79,7 +78,7 @@ def take_out(links, keys, rows, node, slot):  # type: ignore[no-untyped-def]
     links[node, COUNT] = count - 1
 
 
-@inline
+@part
 def shift_up(part, first):  # type: ignore[no-untyped-def]
     """Move all by one place up, the last one out and `first` in. As a forward loop it is vectorised."""
     carried = first
@@ -89,14 +88,14 @@ def shift_up(part, first):  # type: ignore[no-untyped-def]
         carried = value
 
 
-@inline
+@part
 def shift_down(part):  # type: ignore[no-untyped-def]
     """Move all by one place down, the first one out; the last place keeps its value."""
     for i in range(len(part) - 1):
         part[i] = part[i + 1]
 
 
-@inline
+@part
 def new_node(links, state, prev):  # type: ignore[no-untyped-def]
     """A node without entries, in the chain after `prev`. The caller has made sure that there is one."""
     node = state[FREE]
@@ -115,7 +114,7 @@ def new_node(links, state, prev):  # type: ignore[no-untyped-def]
     return node
 
 
-@inline
+@part
 def free_node(links, state, node):  # type: ignore[no-untyped-def]
     """Take a node out of the chain and keep it for later."""
     links[links[node, PREV], NEXT] = links[node, NEXT]

@@ -9,9 +9,8 @@ pass goes through the groups of a block that has matches, and writes those of a 
 
 from __future__ import annotations
 
-from .calls import expand
 from .cursor import AT_ROW, DONE, PROBER, RESUME
-from .jit import kernel
+from .jit import expand, kernel
 
 # Measured: 512 and 32 are as good as the best, or better, at windows of 100 to 100,000 rows and at one
 # match per probe as well as at one per hundred rows.
