@@ -24,8 +24,8 @@ from .convert import convert_column
 from .errors import DataError, LateError, SchemaError, did_you_mean
 from .expression import write_duration, write_time
 from .queue import BEGINNING, Outlet
-from .store import fixed_values
-from .types import SqlType
+from .store import fixed_values, valid_bytes
+from .types import ARROW_TYPES, SqlType
 from .window import MAX_TS
 
 BATCH_ROWS = 32_768
@@ -62,13 +62,15 @@ class Ingest:
         self._held: Batch | None = None
         self._known_schema: pa.Schema | None = None
         self._positions: list[int] = []
+        self._fits = False
         self._places = {name.lower(): place for place, name in enumerate(schema.columns)}
 
     def push(self, table: pa.Table) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""
         # 1. check
-        columns = self._columns(table)
-        ts = self._times(columns[self.schema.time_column])
+        table = self._declared(table)
+        parts = table.to_batches(max_chunksize=BATCH_ROWS)
+        ts = self._times(parts)
         if not len(ts):
             return
         in_order = bool((ts[1:] >= ts[:-1]).all())
@@ -82,9 +84,8 @@ class Ingest:
         if len(late):
             kept = np.ones(len(ts), bool)
             kept[late] = False
-            rows = pa.array(np.flatnonzero(kept))
+            parts = table.filter(pa.array(kept)).to_batches(max_chunksize=BATCH_ROWS)
             ts = ts[kept]
-            columns = [column.take(rows) for column in columns]
             if not len(ts):
                 return
         earliest, latest = extremes(ts, in_order)
@@ -92,7 +93,7 @@ class Ingest:
         self.last_ts = max(self.last_ts, latest)
         self.watermark = max(self.watermark, self.last_ts - self.schema.slack_us)
         # 3. pass on what cannot be overtaken any more
-        self._flow(ts, columns)
+        self._flow(ts, parts)
 
     def advance(self, ts: int) -> None:
         """Time has come to `ts`: nothing below it follows."""
@@ -109,16 +110,22 @@ class Ingest:
     def rows_held(self) -> int:
         return 0 if self._held is None else self._held.length
 
-    def _columns(self, table: pa.Table) -> list[pa.ChunkedArray]:
+    def _declared(self, table: pa.Table) -> pa.Table:
         """The declared columns, by name whatever the case, as their declared types."""
         if table.schema != self._known_schema:
             self._positions = self._find(table.schema.names)
+            types = [table.schema.field(position).type for position in self._positions]
+            in_place = self._positions == list(range(len(table.schema.names)))
+            self._fits = in_place and types == [ARROW_TYPES[type_] for type_ in self.schema.types]
             self._known_schema = table.schema
+        if self._fits:
+            return table
         declared = zip(self.schema.columns, self.schema.types, self._positions, strict=True)
-        return [
+        columns = [
             convert_column(table.column(position), type_, name, self.schema.name)
             for name, type_, position in declared
         ]
+        return pa.Table.from_arrays(columns, names=self.schema.columns)
 
     def _find(self, names: list[str]) -> list[int]:
         """Where the declared columns stand among `names`; one spelt as declared goes before others."""
@@ -136,16 +143,21 @@ class Ingest:
                 )
         return [places[place] for place in range(len(places))]
 
-    def _times(self, column: pa.ChunkedArray) -> NDArray:
-        """The time column as int64, without NULLs and within what time can be."""
-        name = self.schema.columns[self.schema.time_column]
-        if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-            raise DataError(
-                f"Expected a time in column `{name}`, found NULL", source=self.schema.name, row=row + 1
-            )
-        parts = [fixed_values(chunk) for chunk in column.chunks]
-        return parts[0] if len(parts) == 1 else np.concatenate([NO_ROWS, *parts])
+    def _times(self, parts: list[pa.RecordBatch]) -> NDArray:
+        """The time column as int64, without NULLs."""
+        columns = [part.column(self.schema.time_column) for part in parts]
+        at = 0
+        for column in columns:
+            if column.null_count:
+                name = self.schema.columns[self.schema.time_column]
+                row = at + int(np.flatnonzero(valid_bytes(column) == 0)[0])
+                raise DataError(
+                    f"Expected a time in column `{name}`, found NULL", source=self.schema.name, row=row + 1
+                )
+            at += len(column)
+        if len(columns) == 1:
+            return fixed_values(columns[0])
+        return np.concatenate([NO_ROWS, *map(fixed_values, columns)])
 
     def _check_range(self, ts: NDArray, in_order: bool) -> None:
         earliest, latest = extremes(ts, in_order)
@@ -182,32 +194,26 @@ class Ingest:
             row=row + 1,
         )
 
-    def _flow(self, ts: NDArray, columns: list[pa.ChunkedArray]) -> None:
+    def _flow(self, ts: NDArray, parts: list[pa.RecordBatch]) -> None:
+        batches: list[Batch] = []
+        at = 0
+        for part in parts:
+            batches.append(Batch(ts[at : at + part.num_rows], part.columns))
+            at += part.num_rows
         if self._held is None and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
-            if len(ts) <= BATCH_ROWS and all(column.num_chunks == 1 for column in columns):
-                self.output.put(Batch(ts, [column.chunk(0) for column in columns]))
-                self.output.promise(self.watermark)
-                return
-            table = pa.Table.from_arrays(columns, names=[str(i) for i in range(len(columns))])
-            at = 0
-            for part in table.to_batches(max_chunksize=BATCH_ROWS):
-                if part.num_rows:
-                    self.output.put(Batch(ts[at : at + part.num_rows], part.columns))
-                    at += part.num_rows
+            for batch in batches:
+                self.output.put(batch)
             self.output.promise(self.watermark)
             return
-        arrays = [column.combine_chunks() for column in columns]
-        arrays = [pa.concat_arrays(a.chunks) if isinstance(a, pa.ChunkedArray) else a for a in arrays]
-        batch = Batch(ts, arrays)
-        self._held = batch if self._held is None else concatenate([self._held, batch])
-        self._held = self._held.take(np.argsort(self._held.ts, kind="stable"))
+        held = concatenate(batches if self._held is None else [self._held, *batches])
+        self._held = held.take(np.argsort(held.ts, kind="stable"))
         self._release()
 
     def _release(self) -> None:
         """Pass on the held rows up to the watermark."""
         held = self._held
         if held is not None:
-            stop = int(np.searchsorted(held.ts, self.watermark, side="right"))
+            stop = int(held.ts.searchsorted(self.watermark, side="right"))
             for start in range(0, stop, BATCH_ROWS):
                 self.output.put(held.slice(start, min(start + BATCH_ROWS, stop)))
             self._held = held.slice(stop, held.length) if stop < held.length else None

@@ -53,10 +53,11 @@ class SideNode:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Rows of a stream, all its columns."""
+    """Rows of a stream: the columns at these positions, None for all. `types` are theirs."""
 
     stream: str
     types: tuple[SqlType, ...]
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

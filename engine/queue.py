@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 
-import numpy as np
-
 from .batch import Batch, concatenate
 from .window import MAX_TS
 
@@ -20,9 +18,11 @@ BEGINNING = -MAX_TS
 class Queue:
     """First in, first out, one producer, one consumer."""
 
-    __slots__ = ("batches", "closed", "punctuation", "rows")
+    __slots__ = ("batches", "closed", "columns", "punctuation", "rows")
 
-    def __init__(self, punctuation: int = BEGINNING) -> None:
+    def __init__(self, punctuation: int = BEGINNING, columns: tuple[int, ...] | None = None) -> None:
+        self.columns = columns
+        """What the consumer wants of each batch; None: everything."""
         self.batches: deque[Batch] = deque()
         self.punctuation = punctuation
         self.closed = False
@@ -31,7 +31,7 @@ class Queue:
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
         if batch.length:
-            self.batches.append(batch)
+            self.batches.append(batch if self.columns is None else batch.select(self.columns))
             self.rows += batch.length
 
     def pop(self) -> Batch:
@@ -49,7 +49,7 @@ class Queue:
             if batch.ts[-1] <= last:
                 taken.append(self.pop())
                 continue
-            stop = int(np.searchsorted(batch.ts, last, side="right"))
+            stop = int(batch.ts.searchsorted(last, side="right"))
             if stop:
                 taken.append(batch.slice(0, stop))
                 self.batches[0] = batch.slice(stop, batch.length)

@@ -155,7 +155,7 @@ class Runtime:
         return operator.output
 
     def _tap(self, outlet: Outlet, taps: list[tuple[Outlet, Queue]], node: PlanNode) -> Queue:
-        queue = Queue(outlet.punctuation)
+        queue = Queue(outlet.punctuation, node.columns if isinstance(node, SourceNode) else None)
         queue.closed = outlet.closed
         outlet.queues.append(queue)
         if isinstance(node, SourceNode):

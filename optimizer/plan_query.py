@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from penstock.engine.errors import UnsupportedError
-from penstock.engine.expression import Expression, columns_of, conjunction, conjuncts, move_columns
+from penstock.engine.expression import Expression, conjunction, conjuncts, move_columns
 from penstock.engine.plan import JoinNode, PlanNode, SelectNode, SideNode, SourceNode, UnionNode, WindowNode
 from penstock.engine.window import Window
 
@@ -30,6 +28,7 @@ from .logical import (
     UnionAll,
 )
 from .match_condition import match_condition, side_of
+from .prune_columns import columns_in, moved, moved_all, prune_columns
 
 
 def plan_query(query: Query, choose: IndexChooser, counting: bool) -> PlanNode:
@@ -39,7 +38,7 @@ def plan_query(query: Query, choose: IndexChooser, counting: bool) -> PlanNode:
     if query.emit != "inserts":
         refuse_operators(query.root)
         raise refused(f"EMIT {query.emit.upper()}", query.emit_position)
-    return plan_node(query.root, choose, counting)
+    return prune_columns(plan_node(query.root, choose, counting))
 
 
 def refused(what: str, position: Position) -> UnsupportedError:
@@ -122,60 +121,34 @@ def plan_join(
     join: Join, predicates: tuple[Expression, ...], outputs: tuple[Expression, ...], choose: IndexChooser
 ) -> PlanNode:
     """A join of two streams with everything that is said about it, in WHERE or ON."""
-    # 1. flatten
-    sides = [side_input(part) for part in (join.left, join.right)]
-    widths = [len(side.base.fields) for side in sides]
-    shifted = tuple(move_columns(output, lambda i: i + widths[0]) for output in sides[1].outputs)
-    columns = sides[0].outputs + shifted
+    # 1. flatten: everything over the left stream's columns, then the right's
+    left, right = side_input(join.left), side_input(join.right)
+    width = len(left.base.fields)
+
+    def ahead(expression: Expression) -> Expression:
+        return move_columns(expression, lambda i: i + width)
+
+    def back(expression: Expression) -> Expression:
+        return move_columns(expression, lambda i: i - width)
+
+    columns = left.outputs + tuple(map(ahead, right.outputs))
     said = conjuncts(join.condition) + predicates
     parts = tuple(part for whole in said for part in conjuncts(substitute(whole, columns)))
     outputs = tuple(substitute(output, columns) for output in outputs)
-    # 2. place
-    left_width = widths[0]
-    own: dict[str, list[Expression]] = {"left": list(sides[0].predicates), "right": []}
-    own["right"] = [move_columns(part, lambda i: i + left_width) for part in sides[1].predicates]
-    shared: list[Expression] = []
-    for part in parts:
-        side = side_of(part, left_width)
-        own["left" if side == "none" else side].append(part) if side != "both" else shared.append(part)
-    match = match_condition(tuple(shared), left_width)
-    residual = conjunction(match.residual)
-    # 3. prune
-    used = columns_read((*outputs, *match.residual))
-    kept = [i for i in used if i < left_width], [i for i in used if i >= left_width]
-    places = {column: place for place, column in enumerate((*kept[0], *kept[1]))}
-    # 4. choose
-    back: Callable[[int], int] = lambda i: i - left_width  # noqa: E731
-    nodes = (
-        SideNode(
-            sides[0].window,
-            conjunction(tuple(own["left"])),
-            match.left_keys,
-            tuple(kept[0]),
-            "scan",
-        ),
-        SideNode(
-            sides[1].window,
-            moved(conjunction(tuple(own["right"])), back),
-            tuple(move_columns(key, back) for key in match.right_keys),
-            tuple(i - left_width for i in kept[1]),
-            "scan",
-        ),
-    )
-    node = choose(JoinNode(sides[0].source, sides[1].source, *nodes, match.condition))
-    return select(
-        node,
-        moved(residual, places.__getitem__),
-        tuple(move_columns(output, places.__getitem__) for output in outputs),
-    )
-
-
-def moved(expression: Expression | None, where: Callable[[int], int]) -> Expression | None:
-    return None if expression is None else move_columns(expression, where)
-
-
-def columns_read(expressions: Iterable[Expression]) -> list[int]:
-    return sorted({index for expression in expressions for index in columns_of(expression)})
+    # 2. place: on one side, in the index, on the pairs
+    sides = {part: side_of(part, width) for part in parts}
+    of_left = left.predicates + tuple(part for part in parts if sides[part] in ("left", "none"))
+    of_right = right.predicates + tuple(back(part) for part in parts if sides[part] == "right")
+    match = match_condition(tuple(part for part in parts if sides[part] == "both"), width)
+    used = columns_in(*outputs, *match.residual)
+    kept = tuple(i for i in used if i < width), tuple(i - width for i in used if i >= width)
+    # 3. choose
+    left_side = SideNode(left.window, conjunction(of_left), match.left_keys, kept[0], "scan")
+    right_keys = tuple(map(back, match.right_keys))
+    right_side = SideNode(right.window, conjunction(of_right), right_keys, kept[1], "scan")
+    node = choose(JoinNode(left.source, right.source, left_side, right_side, match.condition))
+    places = {column: place for place, column in enumerate(used)}
+    return select(node, moved(conjunction(match.residual), places), moved_all(outputs, places))
 
 
 class SideInput:

@@ -195,8 +195,9 @@ class Engine:
         from penstock.inputs import to_table
 
         self._refuse_closed("rows can be pushed")
-        found = self._stream(stream)
-        self._runtime.push(found.name, to_table(data, found))
+        name = stream if stream in self._runtime.streams else self._stream(stream).name
+        table = data if isinstance(data, pa.Table) else to_table(data, name)
+        self._runtime.push(name, table)
         if None in self._index and self._runtime.rows_in >= self._look_again_at:
             self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()

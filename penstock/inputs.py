@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from penstock.engine.errors import SchemaError, UsageError
 from penstock.engine.window import MAX_TS
-from penstock.optimizer.catalog import StreamDef
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def to_table(data: Any, stream: StreamDef) -> pa.Table:
+def to_table(data: Any, stream: str) -> pa.Table:
     """Anything with Arrow's C stream interface, a record batch, or a dict of columns, as a table."""
     if isinstance(data, pa.Table):
         return data
@@ -30,11 +29,11 @@ def to_table(data: Any, stream: StreamDef) -> pa.Table:
         return pa.Table.from_pandas(data, preserve_index=False)
     raise UsageError(
         f"Expected a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a dict of columns "
-        f"for `{stream.name}`, found {type(data).__name__}"
+        f"for `{stream}`, found {type(data).__name__}"
     )
 
 
-def from_columns(data: dict[str, Any], stream: StreamDef) -> pa.Table:
+def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
     """Lists or NumPy arrays by column name."""
     arrays = {}
     for name, values in data.items():
@@ -42,12 +41,12 @@ def from_columns(data: dict[str, Any], stream: StreamDef) -> pa.Table:
             arrays[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
-                f"Expected values of one type in column `{name}`, found: {error}", source=stream.name
+                f"Expected values of one type in column `{name}`, found: {error}", source=stream
             ) from None
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
-        raise SchemaError(f"Expected columns of one length, found {found}", source=stream.name)
+        raise SchemaError(f"Expected columns of one length, found {found}", source=stream)
     return pa.table(arrays)
 
 

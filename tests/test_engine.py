@@ -235,7 +235,7 @@ def test_times_are_datetimes_or_microseconds() -> None:
     pandas_times = [pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-01", tz="UTC")]
     for same in (us, moment, utc, utc.astimezone(zone), *numpy_times, *pandas_times):
         engine = make()
-        engine.advance(same)  # type: ignore[arg-type]
+        engine.advance(same)
         assert engine.stats()["streams"]["a"]["watermark"] == us, repr(same)
     for wrong in (1.5, "2020-01-01", None, True, datetime.date(2020, 1, 1), 2**62, -(2**62)):
         engine = make()
@@ -268,13 +268,14 @@ def test_from_complete_from_on_the_answers_are_exact(
 ) -> None:
     """A join started in the middle against one that was there from the start."""
     engine = make()
-    whole = engine.query(JOIN)
+    sql = JOIN.replace("a [RANGE 10 us]", f"a [RANGE {data.draw(st.integers(1, 20))} us]")
+    whole = engine.query(sql)
     start = data.draw(st.integers(1, len(moves)))
     now = {"a": 0, "b": 0}
     late: penstock.Query | None = None
     for place, (stream, step) in enumerate(moves):
         if place == start:
-            late = engine.query(JOIN)
+            late = engine.query(sql)
         now[stream] += step
         engine.push(stream, rows(now[stream]))
     engine.close()
@@ -353,7 +354,7 @@ def test_options_are_checked() -> None:
         ("index", ("hash", "tree")),
     ):
         with pytest.raises(penstock.UsageError, match=f"Expected {option} to be") as caught:
-            penstock.Engine(**{option: value})
+            make(**{option: value})
         assert (caught.value.exit_code, "\n" in str(caught.value)) == (2, False)
     engine = make(index=("hash", "b+tree"))
     query = engine.query(JOIN)

@@ -118,6 +118,20 @@ def test_pandas_with_the_time_as_index() -> None:
     assert rows_of(query.results()) == list(zip(MICROS, [1, 2, 3], strict=True))
 
 
+def test_each_push_may_have_its_own_columns() -> None:
+    """Order, types and further columns may change from one push to the next."""
+    engine, (query,) = make(WIDE, "SELECT k, t FROM s")
+    reordered = TABLE.select(["t", "b", "v", "k", "ts"])
+    for table in (
+        TABLE,
+        reordered,
+        put("k", TABLE["k"].cast(pa.int8())),
+        reordered.add_column(0, "k2", [[7] * 3]),
+    ):
+        engine.push("s", table.slice(2, 1))
+    assert query.results()["k"].to_pylist() == [3] * 4
+
+
 def test_dates_are_midnights() -> None:
     engine, (query,) = make("CREATE STREAM s (ts TIMESTAMP, d TIMESTAMP)", "SELECT d FROM s")
     day = datetime.date(2020, 5, 17)

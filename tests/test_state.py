@@ -168,8 +168,8 @@ def test_one_probe_with_a_million_matches() -> None:
     sql = "SELECT b.ts AS bts FROM a [RANGE 1 DAY] JOIN b [RANGE 1 DAY] ON a.k = b.k"
     big, small = engine.query(sql, name="big"), engine.query("SELECT k FROM a", name="small")
     counted = engine.query(sql, name="counted", count_only=True)
-    for query in (big, small):
-        query.subscribe(lambda batch, name=query.name: order.append((name, batch.num_rows)))
+    big.subscribe(lambda batch: order.append(("big", batch.num_rows)))
+    small.subscribe(lambda batch: order.append(("small", batch.num_rows)))
     many = np.arange(million)
     text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(million, np.int8)), ["t"])
     engine.push("b", {"ts": many, "k": np.ones(million, np.int64), "v": np.zeros(million), "s": text})

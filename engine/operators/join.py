@@ -146,7 +146,8 @@ class Side:
         elif self.window.size is None:
             row_from.fill(ts.tail)
         else:
-            first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, row_from)
+            self.met += first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, row_from)
+            return Probes(other.low, other.high, row_from, row_until, ts.end)
         self.met += int(row_until.sum() - row_from.sum())
         return Probes(other.low, other.high, row_from, row_until, ts.end)
 
@@ -155,12 +156,12 @@ class Side:
         ts = self.store.ts
         if self.window.kind == "rows":
             come = self.come + len(self.come_ts)
-            tail = self.places.tail + int(np.searchsorted(self.places.live, come - self.size))
+            tail = self.places.tail + int(self.places.live.searchsorted(come - self.size))
             self.places.drop(tail)
         elif self.window.size is None:
             return
         else:
-            tail = ts.tail + int(np.searchsorted(ts.live, now - self.size, side="right"))
+            tail = ts.tail + int(ts.live.searchsorted(now - self.size, side="right"))
         if tail > ts.tail:
             self.store.drop(tail)
             self.index.purge(tail)
