@@ -1,4 +1,4 @@
-"""What the scheduler knows of an operator."""
+"""What the scheduler knows of an operator, and what simple operators share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .queue import Outlet, Queue
+from .window import MAX_TS
 
 
 @dataclass(slots=True)
@@ -42,3 +43,30 @@ class Operator(Protocol):
         """Bytes held for them."""
 
     def _check(self) -> None: ...
+
+
+class Stateless:
+    """An operator that remembers nothing beyond its queues."""
+
+    @property
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def state_bytes(self) -> int:
+        return 0
+
+    def _check(self) -> None:
+        pass
+
+
+def pass_time(inputs: Sequence[Queue], output: Outlet) -> bool:
+    """Promise what the inputs promise, less what they still hold; False if that is nothing new."""
+    now = min(queue.frontier for queue in inputs)
+    if now == MAX_TS and not output.closed:
+        output.close()
+        return True
+    if output.punctuation < now < MAX_TS:
+        output.promise(now)
+        return True
+    return False

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..operator import Counters
+from ..operator import Counters, Stateless, pass_time
 from ..plan import WindowNode
 from ..queue import Outlet, Queue
-from ..window import MAX_TS
 
 
-class EnterWindow:
+class EnterWindow(Stateless):
     """Drops rows displaced at their own instant."""
 
     def __init__(self, node: WindowNode, queue: Queue, name: str) -> None:
@@ -30,7 +29,6 @@ class EnterWindow:
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
-        worked = False
         batch = queue.take(queue.whole_instants(quantum), False)
         if batch is not None:
             self.counters.rows_in += batch.length
@@ -38,23 +36,4 @@ class EnterWindow:
             rows = np.flatnonzero(np.arange(batch.length) >= come - self._size)
             self.counters.rows_out += len(rows)
             self.output.put(batch if len(rows) == batch.length else batch.take(rows))
-            worked = True
-        now = queue.frontier
-        if self.output.punctuation < now < MAX_TS:
-            self.output.promise(now)
-            worked = True
-        if now == MAX_TS and not self.output.closed:
-            self.output.close()
-            worked = True
-        return worked
-
-    @property
-    def state_rows(self) -> int:
-        return self.inputs[0].rows
-
-    @property
-    def state_bytes(self) -> int:
-        return 8 * self.inputs[0].rows
-
-    def _check(self) -> None:
-        pass
+        return pass_time(self.inputs, self.output) or batch is not None

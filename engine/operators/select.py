@@ -8,12 +8,12 @@ from __future__ import annotations
 from ..batch import Batch
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
-from ..operator import Counters
+from ..operator import Counters, Stateless, pass_time
 from ..plan import SelectNode
 from ..queue import Outlet, Queue
 
 
-class Select:
+class Select(Stateless):
     """Stateless: what comes in goes out at once."""
 
     def __init__(self, node: SelectNode, queue: Queue, name: str) -> None:
@@ -40,14 +40,7 @@ class Select:
             self.counters.rows_out += batch.length
             self.output.put(batch)
             worked = True
-        if not queue.batches:
-            if queue.punctuation > self.output.punctuation:
-                self.output.promise(queue.punctuation)
-                worked = True
-            if queue.closed and not self.output.closed:
-                self.output.close()
-                worked = True
-        return worked
+        return pass_time(self.inputs, self.output) or worked
 
     def _select(self, batch: Batch) -> Batch:
         if self._node.predicate is not None:
@@ -60,14 +53,3 @@ class Select:
             columns = [evaluate(output, batch.column, batch.length) for output in self._node.outputs]
             return Batch(batch.ts, columns)
         return batch
-
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
-    def state_bytes(self) -> int:
-        return 0
-
-    def _check(self) -> None:
-        pass

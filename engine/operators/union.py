@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..batch import concatenate
-from ..operator import Counters
+from ..operator import Counters, Stateless, pass_time
 from ..queue import Outlet, Queue
-from ..window import MAX_TS
 
 
-class Union:
+class Union(Stateless):
     """Merges by the inputs' promises."""
 
     def __init__(self, queues: tuple[Queue, ...], name: str) -> None:
@@ -34,23 +33,4 @@ class Union:
             self.counters.rows_in += rows.length
             self.counters.rows_out += rows.length
             self.output.put(rows)
-        now = min(queue.frontier for queue in self.inputs)
-        worked = bool(taken)
-        if self.output.punctuation < now < MAX_TS:
-            self.output.promise(now)
-            worked = True
-        if now == MAX_TS and not self.output.closed:
-            self.output.close()
-            worked = True
-        return worked
-
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
-    def state_bytes(self) -> int:
-        return 0
-
-    def _check(self) -> None:
-        pass
+        return pass_time(self.inputs, self.output) or bool(taken)
