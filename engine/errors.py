@@ -71,13 +71,16 @@ class DataError(PenstockError):
 
     exit_code = 4
 
-    def __init__(self, message: str, *, source: str | None = None, row: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, source: str | None = None, row: int | None = None, hint: str | None = None
+    ) -> None:
         self.message = message
         self.source = source
         self.row = row
+        self.hint = hint
         where = "" if source is None else f", in `{source}`"
         where += "" if row is None else f", row {row}"
-        super().__init__(f"{message}{where}")
+        super().__init__(f"{message}{where}{f'. {hint}' if hint else ''}")
 
 
 class SchemaError(DataError):

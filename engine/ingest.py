@@ -24,6 +24,7 @@ from .convert import convert_column
 from .errors import DataError, LateError, SchemaError, did_you_mean
 from .expression import write_duration, write_time
 from .queue import BEGINNING, Outlet
+from .reorder import Reorder
 from .store import fixed_values, valid_bytes
 from .types import ARROW_TYPES, SqlType
 from .window import MAX_TS
@@ -59,7 +60,7 @@ class Ingest:
         self.first_ts: int | None = None
         self.last_ts = BEGINNING
         self.watermark = BEGINNING
-        self._held: Batch | None = None
+        self._held = Reorder()
         self._known_schema: pa.Schema | None = None
         self._positions: list[int] = []
         self._fits = False
@@ -108,7 +109,7 @@ class Ingest:
 
     @property
     def rows_held(self) -> int:
-        return 0 if self._held is None else self._held.length
+        return len(self._held)
 
     def _declared(self, table: pa.Table) -> pa.Table:
         """The declared columns, by name whatever the case, as their declared types."""
@@ -132,14 +133,22 @@ class Ingest:
         places: dict[int, int] = {}
         for position, name in enumerate(names):
             place = self._places.get(name.lower())
-            if place is not None and (place not in places or name == self.schema.columns[place]):
+            if place is None:
+                continue
+            declared = self.schema.columns[place]
+            rival = names[places[place]] if place in places else None
+            if rival is not None and (rival == declared) == (name == declared):
+                raise SchemaError(
+                    f"Expected one column `{declared}`, found `{rival}` and `{name}`", source=self.schema.name
+                )
+            if rival is None or name == declared:
                 places[place] = position
         for place, (name, type_) in enumerate(zip(self.schema.columns, self.schema.types, strict=True)):
             if place not in places:
-                hint = did_you_mean(name, names)
                 raise SchemaError(
-                    f"Expected a column `{name}` ({type_}), found none{'. ' + hint if hint else ''}",
+                    f"Expected a column `{name}` ({type_}), found none",
                     source=self.schema.name,
+                    hint=did_you_mean(name, names),
                 )
         return [places[place] for place in range(len(places))]
 
@@ -176,22 +185,26 @@ class Ingest:
         """Positions of rows older than the watermark as it stood when they came."""
         if in_order and ts[0] >= self.watermark:
             return NO_ROWS
-        latest = np.maximum.accumulate(ts)
-        before = np.concatenate([[self.last_ts], np.maximum(latest[:-1], self.last_ts)])
-        return np.flatnonzero(ts < np.maximum(before - self.schema.slack_us, self.watermark))
+        return np.flatnonzero(ts < self._watermarks(ts))
+
+    def _watermarks(self, ts: NDArray) -> NDArray:
+        """The watermark before each of the rows."""
+        latest = np.maximum(np.maximum.accumulate(ts), self.last_ts)
+        before = np.concatenate([[self.last_ts], latest[:-1]])
+        return np.maximum(before - self.schema.slack_us, self.watermark)
 
     def _lateness(self, ts: NDArray, late: NDArray) -> LateError:
         row = int(late[0])
-        newest = int(max(self.watermark + self.schema.slack_us, ts[: row + 1].max()))
-        behind = newest - int(ts[row])
+        expected, found = int(self._watermarks(ts)[row]), int(ts[row])
         name = self.schema.columns[self.schema.time_column]
-        slack = write_duration(self.schema.slack_us) if self.schema.slack_us else "none"
+        slack = f", slack {write_duration(self.schema.slack_us)}" if self.schema.slack_us else ""
         return LateError(
-            f"Expected rows in time order (slack: {slack}), found `{write_time(int(ts[row]))}` "
-            f"{write_duration(behind)} behind; allow for it with "
-            f"WATERMARK FOR {name} AS {name} - INTERVAL ..., or drop such rows with LATE DROP",
+            f"Expected rows in time order (now from `{write_time(expected)}` on{slack}), found "
+            f"`{write_time(found)}`, {write_duration(expected - found)} behind",
             source=self.schema.name,
             row=row + 1,
+            hint=f"Allow for it with WATERMARK FOR {name} AS {name} - INTERVAL ..., "
+            "or drop such rows with LATE DROP",
         )
 
     def _flow(self, ts: NDArray, parts: list[pa.RecordBatch]) -> None:
@@ -200,25 +213,23 @@ class Ingest:
         for part in parts:
             batches.append(Batch(ts[at : at + part.num_rows], part.columns))
             at += part.num_rows
-        if self._held is None and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
+        if not len(self._held) and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
             for batch in batches:
                 self.output.put(batch)
             self.output.promise(self.watermark)
             return
-        held = concatenate(batches if self._held is None else [self._held, *batches])
-        self._held = held.take(np.argsort(held.ts, kind="stable"))
+        self._held.add(concatenate(batches))
         self._release()
 
     def _release(self) -> None:
         """Pass on the held rows up to the watermark."""
-        held = self._held
-        if held is not None:
-            stop = int(held.ts.searchsorted(self.watermark, side="right"))
-            for start in range(0, stop, BATCH_ROWS):
-                self.output.put(held.slice(start, min(start + BATCH_ROWS, stop)))
-            self._held = held.slice(stop, held.length) if stop < held.length else None
+        rows = self._held.release(self.watermark)
+        if rows is not None:
+            for start in range(0, rows.length, BATCH_ROWS):
+                self.output.put(rows.slice(start, min(start + BATCH_ROWS, rows.length)))
         self.output.promise(self.watermark)
 
     def _check(self) -> None:
-        assert self._held is None or int(self._held.ts[0]) > self.watermark, "a row is held for no reason"
+        earliest = self._held.earliest
+        assert earliest is None or earliest > self.watermark, "a row is held for no reason"
         assert self.output.punctuation <= self.watermark, "promised more than is known"

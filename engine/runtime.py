@@ -12,7 +12,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from .errors import PenstockError
+from .errors import DataError, PenstockError
 from .ingest import Ingest, StreamSchema
 from .operator import Operator
 from .operators.enter_window import EnterWindow
@@ -50,9 +50,9 @@ class Runtime:
         self.pipelines: dict[str, Pipeline] = {}
         self._clock = clock
         self._scheduler = scheduler or RoundRobin()
-        self._operators: list[Operator] = []
+        self._operators: dict[int, Operator] = {}
         self._owners: dict[int, Pipeline] = {}
-        self._failures: list[PenstockError] = []
+        self._failures: list[Exception] = []
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
@@ -64,11 +64,12 @@ class Runtime:
         parts: dict[int, Operator] = {}
         taps: list[tuple[Outlet, Queue]] = []
         outlet = self._build(plan, count(), name, counting, parts, taps)
-        sink = Sink(schema, self._tap(outlet, taps, plan), f"{name}.sink", counting)
+        queue = self._tap(outlet, taps, plan)
+        sink = Sink(schema, queue, f"{name}.sink", counting, self._failures.append)
         pipeline = Pipeline(name, plan, sink, parts, taps)
         self.pipelines[name] = pipeline
         for operator in pipeline.all_operators:
-            self._operators.append(operator)
+            self._operators[id(operator)] = operator
             self._owners[id(operator)] = pipeline
         return pipeline
 
@@ -101,7 +102,7 @@ class Runtime:
         return sum(ingest.rows_in for ingest in self.streams.values())
 
     def run(self) -> None:
-        """Work until nothing can be done; raise what stopped a query meanwhile."""
+        """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._scheduler.run(self._operators, self._clock, self._fail)
         if self._failures:
             error, *_ = self._failures
@@ -110,6 +111,8 @@ class Runtime:
 
     def _fail(self, operator: Operator, error: PenstockError) -> None:
         pipeline = self._owners[id(operator)]
+        if isinstance(error, DataError):
+            error = DataError(f"{error}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
         self._stop(pipeline)
@@ -119,8 +122,8 @@ class Runtime:
             if queue in outlet.queues:
                 outlet.queues.remove(queue)
         for operator in pipeline.all_operators:
-            if self._owners.pop(id(operator), None) is not None:
-                self._operators.remove(operator)
+            self._owners.pop(id(operator), None)
+            self._operators.pop(id(operator), None)
 
     def _build(
         self,
@@ -165,5 +168,5 @@ class Runtime:
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()
-        for operator in self._operators:
+        for operator in self._operators.values():
             operator._check()

@@ -7,7 +7,7 @@ the error goes to `failed`, which takes the query's operators out of the round.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from .errors import PenstockError
@@ -22,8 +22,8 @@ QUANTUM_ROWS = 65_536
 class Scheduler(Protocol):
     """Runs operators until all is quiet."""
 
-    def run(self, operators: Sequence[Operator], clock: Clock, failed: Failed) -> None:
-        """`clock` gives seconds, for busy time; `operators` may lose members when `failed` is called."""
+    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
+        """`clock` gives seconds, for busy time; `operators` (by any number) may lose members meanwhile."""
 
 
 def take_turn(operator: Operator, quantum: int, clock: Clock, failed: Failed) -> bool:
@@ -46,12 +46,14 @@ class RoundRobin:
     def __init__(self, quantum_rows: int = QUANTUM_ROWS) -> None:
         self.quantum_rows = quantum_rows
 
-    def run(self, operators: Sequence[Operator], clock: Clock, failed: Failed) -> None:
+    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
         busy = True
         while busy:
             busy = False
-            for operator in list(operators):
-                busy |= take_turn(operator, self.quantum_rows, clock, failed)
+            for place in list(operators):
+                operator = operators.get(place)
+                if operator is not None:  # else stopped since this round began
+                    busy |= take_turn(operator, self.quantum_rows, clock, failed)
 
 
 class Shuffled:
@@ -61,11 +63,14 @@ class Shuffled:
         self._random = random.Random(seed)
         self._max = max_quantum_rows
 
-    def run(self, operators: Sequence[Operator], clock: Clock, failed: Failed) -> None:
+    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
         waiting = list(operators)
         while waiting:
-            operator = self._random.choice(waiting)
-            if take_turn(operator, self._random.randint(1, self._max), clock, failed):
+            place = self._random.choice(waiting)
+            operator = operators.get(place)
+            if operator is None:  # stopped since
+                waiting.remove(place)
+            elif take_turn(operator, self._random.randint(1, self._max), clock, failed):
                 waiting = list(operators)
             else:
-                waiting.remove(operator)
+                waiting.remove(place)

@@ -112,12 +112,16 @@ class TextColumn:
         self.starts.append(np.zeros(1, np.int64))
         self.data = RowBuffer("uint8")
         self.valid: RowBuffer | None = None
+        self.widest = 0
+        """Bytes of the longest text there has been."""
 
     def append(self, array: pa.Array) -> None:
         if array.null_count and self.valid is None:
             self.valid = RowBuffer("uint8", self.starts.tail)
             self.valid.append(np.ones(len(self.starts) - 1, np.uint8))
         offsets, data = text_buffers(array)
+        if len(array):
+            self.widest = max(self.widest, int(np.diff(offsets).max()))
         self.starts.append(offsets[1:].astype(np.int64) + (self.data.end - int(offsets[0])))
         self.data.append(data[offsets[0] : offsets[-1]])
         if self.valid is not None:
@@ -169,6 +173,11 @@ class Store:
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    @property
+    def widest(self) -> int:
+        """Bytes of text that a row can have at the most."""
+        return sum(column.widest for column in self.columns if isinstance(column, TextColumn))
 
     @property
     def nbytes(self) -> int:

@@ -127,6 +127,8 @@ def bound(part: Call, left_width: int) -> Bound | None:
     by = -second_sign * constant
     if abs(by) >= MAX_BAND:
         return None
+    if first.type is SqlType.DOUBLE and constants(a) + constants(b) > 1:
+        return None  # constants that cancel leave rounding behind that their sum does not tell of
     exact = first.type in EXACT or (by == 0 and {a, b} == {first, second})
     return Bound(first, second, operator, by, exact)
 
@@ -143,6 +145,13 @@ def linear(expression: Expression, sign: int) -> tuple[tuple[tuple[int, Expressi
     if is_call(expression, "negate"):
         return linear(expression.arguments[0], -sign)  # type: ignore[union-attr]
     return ((sign, expression),), 0
+
+
+def constants(expression: Expression) -> int:
+    """How many literals a sum has."""
+    if isinstance(expression, Call) and expression.function in ("add", "subtract", "negate"):
+        return sum(map(constants, expression.arguments))
+    return int(isinstance(expression, Literal))
 
 
 def is_call(expression: Expression, function: str) -> bool:

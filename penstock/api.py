@@ -6,6 +6,8 @@ Nothing heavy is loaded before the first Engine is made: `import penstock` costs
 from __future__ import annotations
 
 import datetime
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
 class Query:
@@ -35,7 +38,8 @@ class Query:
         self._bound = bound
         self._pipeline = pipeline
         self._counting = counting
-        self._complete_from: int | None = None
+        self._started: dict[str, int] = {}
+        """How far each stream that had rows by then had come when the query started."""
 
     @property
     def name(self) -> str:
@@ -66,34 +70,37 @@ class Query:
 
     @property
     def complete_from(self) -> datetime.datetime | None:
-        """From when on the answers are exact (UTC); None: from the start."""
-        if self._complete_from is None:
+        """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
+        from penstock.optimizer.completeness import complete_from
+
+        since = complete_from(self._pipeline, self._started)
+        if since is None:
             return None
-        return EPOCH + datetime.timedelta(microseconds=self._complete_from)
+        try:
+            return EPOCH + datetime.timedelta(microseconds=since)
+        except OverflowError:  # never, or later than there are dates
+            return NEVER
 
     def results(self) -> pa.Table:
-        """What is new since the last call."""
-        self._raise_failure()
+        """What is new since the last call; a query that failed gives what it had before, then its error."""
+        sink = self._pipeline.sink
+        if self._pipeline.error is not None and not sink.state_rows:
+            raise self._pipeline.error
         if self._counting:
             raise UsageError(f"Expected a query that keeps rows, found `{self.name}`, which only counts")
-        return self._pipeline.sink.drain()
+        return sink.drain()
 
     def subscribe(self, callback: Callable[[pa.RecordBatch], None]) -> None:
         """Call back with each batch of results, in place of keeping them for `results`."""
         if self._counting:
             raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
-        kept = self._pipeline.sink.drain()
-        self._pipeline.sink.subscribers.append(callback)
-        for batch in kept.to_batches():
-            callback(batch)
+        self._pipeline.sink.subscribe(callback)
 
     def drop(self) -> None:
         """Stop the query and forget its state; the other queries go on."""
+        if self._engine._queries.get(self.name.lower()) is not self:
+            raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
         self._engine._drop(self.name)
-
-    def _raise_failure(self) -> None:
-        if self._pipeline.error is not None:
-            raise self._pipeline.error
 
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self.count:,} results>"
@@ -138,6 +145,7 @@ class Engine:
         self._queries: dict[str, Query] = {}
         self._closed = False
         self._look_again_at = FIRST_LOOK_ROWS
+        self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
 
     # -- statements ---------------------------------------------------------------------------------
@@ -147,6 +155,7 @@ class Engine:
         from penstock.optimizer.parse import parse_script
         from penstock.script import run_script
 
+        require_text("statements", sql)
         run_script(self, parse_script(sql))
 
     def query(self, sql: str, name: str | None = None, *, count_only: bool = False) -> Query:
@@ -155,9 +164,11 @@ class Engine:
         from penstock.optimizer.parse import parse_query
 
         self._refuse_closed("a query can be started")
-        if name is None:
+        require_text("the text of a query", sql)
+        while name is None or (name == f"q{self._unnamed}" and name in self._queries):
             self._unnamed += 1
             name = f"q{self._unnamed}"
+        require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
         bound = bind_query(parse_query(sql), self._catalog)
@@ -229,7 +240,9 @@ class Engine:
 
         explainer = Explainer(self._rates, self._weights, analyze)
         shown = [explainer.query(query._bound, query._pipeline) for query in self._queries.values()]
-        return write_json(shown) if json else "\n\n".join(write_tree(one) for one in shown)
+        if json:
+            return write_json(shown)
+        return "\n\n".join(write_tree(one) for one in shown) or "No queries."
 
     def stats(self) -> dict[str, Any]:
         """Per stream and per operator: rows in and out, state rows and bytes, queue length, busy time."""
@@ -239,6 +252,8 @@ class Engine:
 
     def set_rate(self, stream: str, rows_per_second: float) -> None:
         """Tell the cost model how fast a stream is, before any of it has come."""
+        if not isinstance(rows_per_second, int | float) or not 0 < rows_per_second < math.inf:
+            raise UsageError(f"Expected a rate above 0 in rows per second, found `{rows_per_second!r}`")
         self._rates.set(self._stream(stream).name, rows_per_second)
 
     def checkpoint(self, path: str) -> None:
@@ -264,15 +279,12 @@ class Engine:
         return plan_query(bound, choose, counting)
 
     def _start(self, name: str, bound: logical.Query, plan: PlanNode, counting: bool) -> Query:
-        from penstock.optimizer.completeness import complete_from
-
         fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]
-        since = complete_from(plan, {s: i.output.punctuation for s, i in self._runtime.streams.items()})
         pipeline = self._runtime.add_query(name, plan, pa.schema(fields), counting)
         query = Query(self, bound, pipeline, counting)
-        query._complete_from = since
+        query._started = {s: i.output.punctuation for s, i in self._runtime.streams.items() if i.rows_in}
         self._queries[name.lower()] = query
-        self._set_lateness()
+        self._count_lateness(query, 1)
         return query
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
@@ -287,24 +299,22 @@ class Engine:
             self._runtime.add_stream(schema)
 
     def _drop(self, name: str) -> None:
-        query = self._queries.pop(name.lower(), None)
-        if query is None:
-            raise UsageError(f"Expected a query at work, found `{name}` dropped already")
+        query = self._queries.pop(name.lower())
         self._runtime.drop_query(query.name)
-        self._set_lateness()
+        self._count_lateness(query, -1)
 
-    def _set_lateness(self) -> None:
+    def _count_lateness(self, query: Query, by: int) -> None:
         """A stream refuses late rows if a query of it says so, drops them if one says that, else refuses."""
-        said: dict[str, set[str | None]] = {name: set() for name in self._runtime.streams}
-        for query in self._queries.values():
-            for stream in query.streams:
-                said[stream].add(query._bound.late)
-        for name, ingest in self._runtime.streams.items():
-            ingest.late = "drop" if "drop" in said[name] and "error" not in said[name] else "error"
+        for stream in query.streams:
+            said = self._lateness.setdefault(stream, Counter())
+            said[query._bound.late] += by
+            is_dropping = said["drop"] > 0 and not said["error"]
+            self._runtime.streams[stream].late = "drop" if is_dropping else "error"
 
     def _stream(self, name: str) -> StreamDef:
         from penstock.optimizer.catalog import StreamDef
 
+        require_text("the name of a stream", name)
         found = self._catalog.find(name)
         if isinstance(found, StreamDef):
             return found
@@ -337,3 +347,8 @@ class Engine:
                     kind = better_index(side.index.kind, node.condition, direction, self._weights)
                     if seen.measured and forced is None and kind is not None:
                         side.reindex(kind)
+
+
+def require_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise UsageError(f"Expected {what} as text, found {type(value).__name__}")

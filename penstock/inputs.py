@@ -1,16 +1,22 @@
-"""Rows and times as users have them."""
+"""Rows and times as users have them.
+
+What is pushed is never aliased: Arrow and polars data cannot change, memory that can (NumPy arrays, pandas
+frames) is copied.
+"""
 
 from __future__ import annotations
 
 import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.engine.errors import SchemaError, UsageError
 from penstock.engine.window import MAX_TS
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def to_table(data: Any, stream: str) -> pa.Table:
@@ -21,12 +27,18 @@ def to_table(data: Any, stream: str) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, dict):
         return from_columns(data, stream)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.Table.from_batches([pa.record_batch(data)])
-    if type(data).__module__.startswith("pandas"):
-        return pa.Table.from_pandas(data, preserve_index=False)
+    is_frame = hasattr(data, "columns")
+    try:
+        if is_frame and type(data).__module__.startswith("pandas"):
+            return pa.Table.from_pandas(data.copy())
+        if is_frame and hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+    except UNREADABLE as error:
+        raise SchemaError(
+            f"Expected columns of one type each, found: {one_line(error)}", source=stream
+        ) from None
     raise UsageError(
         f"Expected a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a dict of columns "
         f"for `{stream}`, found {type(data).__name__}"
@@ -37,11 +49,14 @@ def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
     """Lists or NumPy arrays by column name."""
     arrays = {}
     for name, values in data.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"Expected names of columns, found `{name!r}`", source=stream)
         try:
-            arrays[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            arrays[name] = pa.array(values.copy() if isinstance(values, np.ndarray) else values)
+        except UNREADABLE as error:
             raise SchemaError(
-                f"Expected values of one type in column `{name}`, found: {error}", source=stream
+                f"Expected a list or array of one type in column `{name}`, found: {one_line(error)}",
+                source=stream,
             ) from None
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
@@ -50,13 +65,20 @@ def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
     return pa.table(arrays)
 
 
+def one_line(error: BaseException) -> str:
+    """The error's own words, as one line."""
+    return " ".join(str(error).split())
+
+
 def to_microseconds(ts: Any) -> int:
     """A moment as microseconds since the epoch; without a zone it is UTC."""
-    if isinstance(ts, datetime.datetime):
+    if isinstance(ts, datetime.datetime) and ts == ts:  # NaT is a datetime, and equals nothing
         moment = ts if ts.tzinfo is not None else ts.replace(tzinfo=datetime.UTC)
         return (moment - EPOCH) // datetime.timedelta(microseconds=1)
-    if hasattr(ts, "astype"):  # numpy.datetime64
-        ts = int(ts.astype("datetime64[us]").astype("int64")) if "datetime" in str(ts.dtype) else int(ts)
+    if isinstance(ts, np.datetime64) and not np.isnat(ts):
+        ts = int(ts.astype("datetime64[us]").astype("int64"))
+    elif isinstance(ts, np.integer):
+        ts = int(ts)
     if isinstance(ts, bool) or not isinstance(ts, int):
         raise UsageError(f"Expected a datetime or int microseconds, found `{ts!r}`")
     if not -MAX_TS < ts < MAX_TS:

@@ -26,8 +26,10 @@ def check_option(option: str, value: str) -> None:
 
 def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
     """Index forced on (left, right); None: chosen by cost."""
-    pair = (index, index) if isinstance(index, str) else tuple(index)
     known = ("auto", *INDEX_KINDS)
+    pair = tuple(index) if isinstance(index, tuple | list) else (index, index)
+    if len(pair) != 2:
+        raise UsageError(f"Expected an index or a pair of them (left, right), found {len(pair)}")
     for kind in pair:
         if kind not in known:
             hint = did_you_mean(str(kind), known) or ""

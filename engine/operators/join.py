@@ -39,6 +39,7 @@ from ..window import MAX_TS, Window
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MIN_PAIRS = 1_024
+MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 MAX_PAIRS = 32_768  # of one direction in flight: bounds the output buffer whatever one probe may match
 
 
@@ -71,6 +72,8 @@ class Side:
         # a ROWS window counts all rows of the stream, also those that are not stored
         self.places = RowBuffer("int64")
         self.come = 0
+        self.filled_ts: int | None = None
+        """When as many rows had come as a ROWS window holds."""
         # rows of the batch being worked
         self.come_ts: NDArray = NO_ROWS
         self.first_row = 0
@@ -105,6 +108,8 @@ class Side:
         if self.window.kind == "rows":
             places = np.arange(len(self.come_ts)) if there is None else there
             self.places.append(places + self.come)
+            if self.filled_ts is None and self.come + len(self.come_ts) >= self.size:
+                self.filled_ts = int(self.come_ts[self.size - self.come - 1])
         # 2. what they seek, and what they are found by
         codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
         if self.band is None:
@@ -312,7 +317,11 @@ class WindowJoin:
             for side, rows in ((left, left_rows), (right, right_rows))
             for k in range(len(side.node.columns))
         ]
-        self._emit(Batch(ts, columns))
+        pairs = Batch(ts, columns)
+        most = max(1, MAX_TEXT_BYTES // max(1, left.store.widest + right.store.widest))
+        for start in range(0, pairs.length, most):
+            whole = pairs.length <= most
+            self._emit(pairs if whole else pairs.slice(start, min(start + most, pairs.length)))
 
     def _verified(self, left_rows: NDArray, right_rows: NDArray) -> NDArray:
         """Positions of the pairs whose keys, found equal by hash, are equal."""

@@ -20,7 +20,9 @@ Subscriber = Callable[[pa.RecordBatch], None]
 class Sink:
     """Turns batches into record batches that start with `_ts`."""
 
-    def __init__(self, schema: pa.Schema, queue: Queue, name: str, counting: bool) -> None:
+    def __init__(
+        self, schema: pa.Schema, queue: Queue, name: str, counting: bool, failed: Callable[[Exception], None]
+    ) -> None:
         self.name = name
         self.inputs = (queue,)
         self.output = Outlet()
@@ -28,6 +30,7 @@ class Sink:
         self.schema = schema
         self.subscribers: list[Subscriber] = []
         self._counting = counting
+        self._failed = failed
         self._kept: list[pa.RecordBatch] = []
 
     @property
@@ -50,13 +53,23 @@ class Sink:
     def _deliver(self, rows: pa.RecordBatch) -> None:
         if not self.subscribers:
             self._kept.append(rows)
-        for subscriber in self.subscribers:
-            subscriber(rows)
+        for subscriber in list(self.subscribers):
+            try:
+                subscriber(rows)
+            except Exception as error:  # one subscriber's trouble is not the others', nor the other queries'
+                self._failed(error)
 
     def _record_batch(self, batch: Batch) -> pa.RecordBatch:
         ts = pa.Array.from_buffers(pa.timestamp("us"), batch.length, [None, pa.py_buffer(batch.ts)])
         columns = [batch.column(i) for i in range(batch.width)]
         return pa.RecordBatch.from_arrays([ts, *columns], schema=self.schema)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Hand over what was kept, and from now on everything; if it raises on that, nothing has changed."""
+        for rows in self._kept:
+            subscriber(rows)
+        self._kept = []
+        self.subscribers.append(subscriber)
 
     def drain(self) -> pa.Table:
         """What came since the last call."""

@@ -1,0 +1,272 @@
+"""Mistakes that were made once: each a named case."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from oracle import Oracle, Reference, rows_of
+
+import penstock
+from penstock.api import NEVER
+from penstock.engine.batch import Batch
+from penstock.engine.operators import join
+from penstock.engine.reorder import Reorder
+
+DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)"
+PAIRS = "FROM a [RANGE 1 SECOND] AS x JOIN b [RANGE 1 SECOND] AS y ON {}"
+
+
+@pytest.fixture
+def engine() -> penstock.Engine:
+    engine = penstock.Engine()
+    for name in ("a", "b"):
+        engine.execute(DECLARE.format(name))
+    return engine
+
+
+def rows(ts: Any, k: Any = 1, v: float = 0.0, s: str = "") -> dict[str, Any]:
+    count = len(ts)
+    ks = k if isinstance(k, list) else [k] * count
+    return {"ts": list(ts), "id": list(range(count)), "k": ks, "v": [v] * count, "s": [s] * count}
+
+
+def test_long_texts_come_out_in_batches_that_fit(
+    engine: penstock.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offsets of Arrow's strings have 32 bits: 400 x 400 pairs of 66 kB each would wrap around."""
+    monkeypatch.setattr(join, "MAX_TEXT_BYTES", 1_000)
+    query = engine.query(f"SELECT x.s, y.s AS t {PAIRS.format('x.k = y.k')}")
+    sizes: list[int] = []
+    query.subscribe(lambda batch: sizes.append(batch.num_rows))
+    engine.push("a", rows(range(20), s="y" * 90))
+    engine.push("b", rows(range(20), s="z" * 10))
+    engine.close()
+    assert sum(sizes) == 400
+    assert max(sizes) == 10
+
+
+def test_what_was_pushed_may_be_reused_by_the_caller(engine: penstock.Engine) -> None:
+    query = engine.query("SELECT k FROM a")
+    k = np.array([5, 6])
+    frame = pd.DataFrame(rows([3, 4]) | {"k": np.array([7, 8])})
+    engine.push("a", rows([1, 2]) | {"k": k})
+    engine.push("a", frame)
+    k[:] = 99
+    frame.loc[:, "k"] = 99
+    assert query.results()["k"].to_pylist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "y.v BETWEEN x.v + 1000 - 1000.2 AND x.v + 1e6 - 999999.8",
+        "y.v + 1 >= x.v + 1",
+        "y.v - 0.1 <= x.v + 0.2",
+    ],
+)
+def test_constants_that_cancel_in_a_band_of_doubles(engine: penstock.Engine, condition: str) -> None:
+    """What they cancel to says nothing of what rounding they cost."""
+    values = [i / 10 for i in range(25)] + [1e-20, 2e-20]
+    streams = {
+        name: pa.table(rows(range(len(values))) | {"v": pa.array(values), "s": pa.array([""] * len(values))})
+        for name in ("a", "b")
+    }
+    oracle = Oracle(streams, [Reference("a", "x", "range", 10**6), Reference("b", "y", "range", 10**6)])
+    query = engine.query(f"SELECT x.id, y.id AS yid {PAIRS.format(condition)}")
+    for name, table in streams.items():
+        engine.push(name, table)
+    assert Counter(rows_of(query.results())) == oracle.inserts("x.id, y.id", condition)
+
+
+def test_both_branches_of_a_union_fail_in_one_round(engine: penstock.Engine) -> None:
+    other = engine.query("SELECT k FROM a")
+    query = engine.query("SELECT 1 // k AS y FROM a UNION ALL SELECT 2 // k AS y FROM a", name="halves")
+    with pytest.raises(penstock.DataError, match="in query `halves`"):
+        engine.push("a", rows([1], 0))
+    with pytest.raises(penstock.DataError, match="in query `halves`"):
+        query.results()
+    assert other.count == 1
+
+
+def test_results_made_before_a_failure_can_be_read(engine: penstock.Engine) -> None:
+    query = engine.query("SELECT 10 // k AS y FROM a")
+    engine.push("a", rows([1], 5))
+    with pytest.raises(penstock.DataError):
+        engine.push("a", rows([2], 0))
+    assert query.results()["y"].to_pylist() == [2]
+    with pytest.raises(penstock.DataError):
+        query.results()
+
+
+def test_complete_from_waits_until_windows_hold_new_rows_only(engine: penstock.Engine) -> None:
+    fresh = engine.query("SELECT k FROM a")
+    engine.push("a", rows([1, 2, 3]))
+    plain = engine.query("SELECT k FROM a")
+    last = engine.query("SELECT x.id FROM a [ROWS 3] AS x JOIN a [NOW] AS y ON x.k = y.k")
+    ever = engine.query("SELECT x.id FROM a [RANGE UNBOUNDED] AS x JOIN a [NOW] AS y ON x.k = y.k")
+    long = engine.query("SELECT x.id FROM a [RANGE 53375990 DAYS] AS x JOIN a [NOW] AS y ON x.k = y.k")
+
+    def at(us: int) -> datetime.datetime:
+        return datetime.datetime(1970, 1, 1, 0, 0, 0, us, tzinfo=datetime.UTC)
+
+    assert fresh.complete_from is None
+    assert plain.complete_from == at(4)  # rows at 3 came before it
+    assert last.complete_from == ever.complete_from == long.complete_from == NEVER
+    engine.push("a", rows([5, 6, 7, 8]))
+    engine.advance(9)
+    assert last.complete_from == at(7)
+    assert [row[0] for row in rows_of(last.results())].count(8) == 3
+
+
+def test_an_old_handle_does_not_drop_a_new_query(engine: penstock.Engine) -> None:
+    old = engine.query("SELECT k FROM a", name="one")
+    old.drop()
+    new = engine.query("SELECT k FROM a", name="one")
+    with pytest.raises(penstock.UsageError, match="dropped already"):
+        old.drop()
+    engine.push("a", rows([1]))
+    assert new.count == 1
+
+
+def test_a_query_without_a_name_finds_one(engine: penstock.Engine) -> None:
+    engine.query("SELECT k FROM a", name="q1")
+    engine.query("SELECT k FROM a", name="q2")
+    assert engine.query("SELECT k FROM a").name == "q3"
+
+
+def test_a_subscriber_that_raises_harms_nobody_else(engine: penstock.Engine) -> None:
+    seen: list[int] = []
+    query = engine.query("SELECT k FROM a")
+
+    def broken(_: pa.RecordBatch) -> None:
+        raise RuntimeError("not today")
+
+    query.subscribe(broken)
+    query.subscribe(lambda batch: seen.extend(batch["k"].to_pylist()))
+    other = engine.query("SELECT x.k FROM a [NOW] AS x JOIN a [NOW] AS y ON x.k = y.k")
+    with pytest.raises(RuntimeError, match="not today"):
+        engine.push("a", rows([1], 7))
+    assert seen == [7]
+    assert other.count == 1
+    kept = engine.query("SELECT k FROM b")
+    engine.push("b", rows([1], 8))
+    with pytest.raises(RuntimeError, match="not today"):
+        kept.subscribe(broken)
+    assert kept.results()["k"].to_pylist() == [8]
+
+
+@pytest.mark.parametrize(
+    "ts",
+    [pd.NaT, np.datetime64("NaT"), np.float64(1.9), np.True_, True, np.array([1, 2]), "1970-01-01", None],
+)
+def test_what_is_no_time_is_refused(engine: penstock.Engine, ts: Any) -> None:
+    with pytest.raises(penstock.UsageError, match="Expected a datetime or int microseconds"):
+        engine.advance(ts)
+
+
+@pytest.mark.parametrize("rate", [-5, 0, "fast", float("inf"), float("nan"), None])
+def test_what_is_no_rate_is_refused(engine: penstock.Engine, rate: Any) -> None:
+    with pytest.raises(penstock.UsageError, match="Expected a rate above 0"):
+        engine.set_rate("a", rate)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        rows([1]) | {"k": 5},
+        rows([1]) | {"k": None},
+        rows([1]) | {"k": [2**64]},
+        {5: [1], **rows([1])},
+        pd.DataFrame(rows([1, 2]) | {"k": [1, "x"]}),
+        pd.Series([1, 2]),
+        pl.Series([1, 2]),
+        5,
+        None,
+    ],
+)
+def test_what_is_no_table_is_refused_in_one_line(engine: penstock.Engine, data: Any) -> None:
+    with pytest.raises(penstock.PenstockError) as caught:
+        engine.push("a", data)
+    assert "Expected" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_columns_of_one_name_are_refused(engine: penstock.Engine) -> None:
+    table = pa.table(rows([1]))
+    with pytest.raises(penstock.SchemaError, match="Expected one column `k`, found `k` and `k`"):
+        engine.push("a", table.append_column("k", pa.array([2])))
+    query = engine.query("SELECT k FROM a")
+    engine.push("a", table.append_column("K", pa.array([2])))
+    assert query.results()["k"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("index", [None, 5, ("hash",), ("hash", "scan", "hash"), ("hash", "tree")])
+def test_what_is_no_index_is_refused(index: Any) -> None:
+    with pytest.raises(penstock.UsageError, match="Expected"):
+        penstock.Engine(index=index)
+
+
+def test_words_that_are_no_text_are_refused(engine: penstock.Engine) -> None:
+    for call in (
+        lambda: engine.execute(None),  # type: ignore[arg-type]
+        lambda: engine.query(5),  # type: ignore[arg-type]
+        lambda: engine.query("SELECT k FROM a", name=5),  # type: ignore[arg-type]
+        lambda: engine.push(5, rows([1])),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(penstock.UsageError, match="as text, found"):
+            call()
+
+
+def test_late_after_advance_says_how_late(engine: penstock.Engine) -> None:
+    engine.execute("CREATE STREAM c (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 3 MICROSECONDS)")
+    engine.query("SELECT ts FROM c")
+    engine.advance(10)
+    with pytest.raises(penstock.LateError, match=r"00:00:00\.000009`, 1 MICROSECOND behind"):
+        engine.push("c", {"ts": [9]})
+
+
+def test_held_rows_are_few_runs_whatever_the_pushes() -> None:
+    """A push of one row must not cost sorting all that is held."""
+    held = Reorder()
+    rng = np.random.default_rng(5)
+    ts = rng.integers(0, 1_000, 3_000)
+    for place, one in enumerate(ts):
+        held.add(Batch(np.array([one]), [pa.array([place])]))
+        assert len(held._runs) <= 13
+    released = [held.release(bound) for bound in (100, 100, 500, 999)]
+    assert released[1] is None
+    places = [place for part in released if part is not None for place in part.column(0).to_pylist()]
+    assert places == list(np.argsort(ts, kind="stable"))
+    assert len(held) == 0
+
+
+def test_registering_many_queries_does_not_look_at_all_the_others(engine: penstock.Engine) -> None:
+    """Counts calls, not time: what one more query costs must not depend on how many there are."""
+    import sys
+
+    def calls_to_register() -> int:
+        count = 0
+
+        def profile(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(profile)
+        try:
+            engine.query("SELECT k FROM a WHERE k > 1")
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls_to_register()
+    few = calls_to_register()
+    for _ in range(100):
+        engine.query("SELECT k FROM a WHERE k > 1")
+    assert calls_to_register() <= few + 5
