@@ -32,21 +32,24 @@ def meet(left_ts, right_ts, left_first, right_first, seen_by_left, seen_by_right
 
 
 @kernel
-def first_alive(times, row_until, size, ts, base, tail, row_from):  # type: ignore[no-untyped-def]
-    """RANGE `size`: the first row, up to row_until, that is still in the window at each of `times`.
+def first_alive(times, row_until, size, ts, base, tail, end, row_from):  # type: ignore[no-untyped-def]
+    """RANGE `size`: the first of the rows [tail, end) that is still in the window at each of `times`.
 
-    times, ts (by row) and so row_from are non-decreasing int64; rows below `tail` are gone already. Returns
-    how many rows all of them see.
+    times, ts (by row) and so row_from are non-decreasing int64. A row that does not precede a prober is not
+    older than it, so never expired for it: row_from stays within row_until. Returns how many rows all see.
     """
     row = tail
     i = 0
     seen = 0
-    while i < len(times):
-        is_expired = row < row_until[i] and times[i] - ts[row - base] >= size
+    while i < len(times) and row < end:
+        is_alive = times[i] - ts[row - base] < size
         row_from[i] = row
-        seen += 0 if is_expired else row_until[i] - row
-        row += is_expired
-        i += not is_expired
+        seen += (row_until[i] - row) * is_alive
+        row += not is_alive
+        i += is_alive
+    while i < len(times):
+        row_from[i] = row
+        i += 1
     return seen
 
 

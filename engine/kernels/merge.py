@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .jit import kernel
 
 
@@ -18,15 +20,19 @@ def merge_pairs(  # type: ignore[no-untyped-def]
     The outputs have room for both. Stops where a list ends that is not done. Returns (pairs, a_at, b_at).
     """
     n = 0
-    while a_at < a_count and b_at < b_count:  # no jump depends on which comes first: it is anyone's guess
+    while a_at < a_count and b_at < b_count:
+        # Which comes first is anyone's guess: chosen by mask, because a wrong guess costs more than the step.
         a, b = a_prober[a_at], b_prober[b_at]
         ta, tb = a_ts[a], b_ts[b]
-        is_a = ta <= tb
-        out_ts[n] = ta if is_a else tb
-        out_left[n] = a_first + a if is_a else b_row[b_at]
-        out_right[n] = a_row[a_at] if is_a else b_first + b
+        is_a = np.int64(ta <= tb)
+        mask = -is_a
+        left, other_left = a_first + a, b_row[b_at]
+        right, other_right = a_row[a_at], b_first + b
+        out_ts[n] = tb ^ ((ta ^ tb) & mask)
+        out_left[n] = other_left ^ ((left ^ other_left) & mask)
+        out_right[n] = other_right ^ ((right ^ other_right) & mask)
         a_at += is_a
-        b_at += not is_a
+        b_at += 1 - is_a
         n += 1
     if b_at == b_count and b_done:
         while a_at < a_count:

@@ -151,7 +151,9 @@ class Side:
         elif self.window.size is None:
             row_from.fill(ts.tail)
         else:
-            self.met += first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, row_from)
+            self.met += first_alive(
+                other.ts, row_until, self.size, ts.data, ts.base, ts.tail, ts.end, row_from
+            )
             return Probes(other.low, other.high, row_from, row_until, ts.end)
         self.met += int(row_until.sum() - row_from.sum())
         return Probes(other.low, other.high, row_from, row_until, ts.end)
