@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest.register_assert_rewrite("cli_help", "files_help", "functions_oracle", "oracle")
+
 settings.register_profile(
     "penstock",
     deadline=None,
