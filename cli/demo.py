@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -107,11 +109,19 @@ def name_inputs(folder: Path) -> list[str]:
 
 
 def command_line(folder: Path) -> str:
-    """The command that does the same again."""
-    words = ["penstock", "run", str(folder / "queries.sql")]
-    for text in name_inputs(folder):
-        words += ["-i", text]
-    return shlex.join(words)
+    """The command that does the same again, a line per input."""
+    lines = [shlex.join([*program(), "run", str(folder / "queries.sql")])]
+    lines += [shlex.join(["-i", text]) for text in name_inputs(folder)]
+    return " \\\n  ".join(lines)
+
+
+def program() -> list[str]:
+    """The words that start this program: its name if the shell would find it, else as it was started."""
+    started = sys.argv[0]
+    if os.path.basename(started) == "__main__.py":
+        return [sys.orig_argv[0], "-m", "penstock.cli"]
+    found = shutil.which("penstock")
+    return ["penstock"] if found is not None and os.path.samefile(found, started) else [started]
 
 
 def start(folder: Path) -> tuple[Engine, list[Feed]]:

@@ -31,11 +31,13 @@ CREATE QUERY fire_risk AS
   JOIN humidity    [RANGE 2 SECONDS] AS h ON t.location = h.location
   WHERE t.value > 37 AND h.value < 15;
 
--- Two places that read almost the same heat, the second up to five seconds before the first.
+-- Two places that read almost the same heat, the second up to five seconds
+-- before the first.
 CREATE QUERY twins AS
   SELECT a.location AS place, b.location AS other, a.value AS celsius
   FROM temperature [NOW] AS a
-  JOIN temperature [RANGE 5 SECONDS] AS b ON b.value BETWEEN a.value - 0.02 AND a.value + 0.02
+  JOIN temperature [RANGE 5 SECONDS] AS b
+    ON b.value BETWEEN a.value - 0.02 AND a.value + 0.02
   WHERE a.value > 35 AND a.location <> b.location;
 
 -- Extremes of either kind, in one feed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -45,6 +46,9 @@ class Page:
             click.echo(f"\n{text}\n{'-' * len(text)}")
 
     def say(self, text: str) -> None:
+        """A sentence, on a terminal broken between words; a path longer than a line stays whole."""
+        if self._console:
+            text = textwrap.fill(text, self._console.width, break_long_words=False, break_on_hyphens=False)
         click.echo(text)
 
     def sql(self, text: str) -> None:
@@ -68,7 +72,7 @@ class Page:
         click.echo(text)
 
     def command(self, text: str) -> None:
-        click.secho(f"  {text}\n", bold=bool(self._console))
+        click.secho(textwrap.indent(text, "  ") + "\n", bold=bool(self._console))
 
     @contextmanager
     def live(self, names: list[str]) -> Iterator[LiveScreen]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -19,6 +20,7 @@ class Driver:
 
     def __init__(self, engine: Engine) -> None:
         self.rows = 0
+        self.rows_of: Counter[str] = Counter()  # by stream
         self.now_us: int | None = None
         self.first_failure: PenstockError | None = None
         self._engine = engine
@@ -47,8 +49,9 @@ class Driver:
             if error.row > 1:
                 self._push(stream, batch.slice(0, error.row - 1))
             source, row = batch.place(error.row)
-            raise type(error)(error.message, source=source, row=row) from None
+            raise type(error)(error.message, source=source, row=row, hint=error.hint) from None
         self.rows += len(batch)
+        self.rows_of[stream] += len(batch)
         latest = int(batch.times[-1])
         self.now_us = latest if self.now_us is None else max(self.now_us, latest)
 
@@ -67,4 +70,5 @@ class Driver:
             self.first_failure = self.first_failure or error
             for name in new:
                 self._failed.add(name)
-                note(f"Query `{name}` stopped: {stopped[name]['error']}")
+                reason = str(stopped[name]["error"]).removesuffix(f", in query `{name}`")
+                note(f"Query `{name}` stopped: {reason}")

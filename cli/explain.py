@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from .options import input_option, plan_options, queries_argument
+from .options import InputCommand, input_option, plan_options, queries_argument
 
 EPILOG = """\b
 Example:
@@ -14,7 +14,7 @@ Example:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=InputCommand, epilog=EPILOG)
 @queries_argument
 @input_option("Estimate the stream's rate from this file.")
 @plan_options

@@ -29,6 +29,30 @@ class Speed(click.ParamType):
         return speed
 
 
+class SharingChoice(click.Choice[str]):
+    """All modes are known by name; help lists those that are built."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        from penstock.options import BUILT
+
+        return f"[{'|'.join(BUILT['sharing'])}]"
+
+
+class InputCommand(click.Command):
+    """A command with -i that knows its commonest slip: a blank for the equals sign."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            for option, stream, file in zip(words, words[1:], words[2:], strict=False):
+                if option in ("-i", "--input") and "=" not in stream and not file.startswith("-"):
+                    error.message = f"{error.message.rstrip('.')}. Write -i {stream}={file}"
+                    break
+            raise
+
+
 def queries_argument(command: Command) -> Command:
     return click.argument("queries", metavar="QUERIES.sql")(command)
 
@@ -41,7 +65,7 @@ def plan_options(command: Command) -> Command:
     """What decides the plan, not the answer."""
     sharing = click.option(
         "--sharing",
-        type=click.Choice(SHARING),
+        type=SharingChoice(SHARING),
         default="auto",
         show_default=True,
         help="How queries share work.",

@@ -22,7 +22,7 @@ REFRESH_S = 0.1
 
 
 class Progress:
-    """A bar of the share of input read, rows, rows per second and the streams' time."""
+    """A bar of the share of input worked off, rows, rows per second and the streams' time."""
 
     def __init__(self, driver: Driver, feeds: Sequence[Feed], *, shown: bool) -> None:
         self._driver = driver
@@ -45,7 +45,7 @@ class Progress:
         known = self._driver.now_us
         self._bar.update(
             self._task,
-            completed=sum(feed.bytes_done for feed in self._feeds),
+            completed=sum(feed.bytes_worked(self._driver.rows_of[feed.stream]) for feed in self._feeds),
             rows=f"{self._driver.rows:,} rows, {self._driver.rows / seconds:,.0f}/s",
             time="" if known is None else write_time(known)[:19],
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 import time
 from contextlib import ExitStack
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import Speed, input_option, plan_options, queries_argument
+from .options import InputCommand, Speed, input_option, plan_options, queries_argument
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from .drive import Driver
     from .results import Results
+
+FILE_SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"}
+RATED_S = 1.0
 
 EPILOG = """\b
 Example:
@@ -29,7 +34,7 @@ times without a zone are UTC. Rows in messages count from 1, the header left out
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(cls=InputCommand, epilog=EPILOG)
 @queries_argument
 @input_option("The file or pattern a stream is read from; repeatable.")
 @click.option("-o", "--output", metavar="DIR", help="Write one file per query here, not to standard output.")
@@ -72,11 +77,15 @@ def run(
         raise UsageError("Expected -o DIR with --format, found none; standard output is always JSON lines")
     if queries == "-" and any(text.partition("=")[2].strip() == "-" for text in inputs):
         raise UsageError("Expected `-` (standard input) for the queries or an input, found it for both")
+    if output is not None:
+        check_folder(output)
     started = time.perf_counter()
     engine = load_engine(queries, sharing, index, quiet)
+    if not inputs:
+        refuse_no_input(engine)
     driver = Driver(engine)
     with ExitStack() as stack:
-        feeds = open_feeds(engine, inputs)
+        feeds = open_feeds(engine, inputs, None if quiet else note)
         for feed in feeds:
             stack.callback(feed.close)
         if not quiet:
@@ -95,6 +104,30 @@ def run(
             note(line)
     if driver.first_failure is not None:
         raise click.exceptions.Exit(driver.first_failure.exit_code)
+
+
+def check_folder(output: str) -> None:
+    """Whoever names a file after -o is told what to write instead."""
+    from penstock.engine.errors import UsageError
+
+    if os.path.isdir(output):
+        return
+    stem, suffix = os.path.splitext(output)
+    if suffix.lower() in FILE_SUFFIXES:
+        wanted = shlex.join(["-o", stem, "--format", FILE_SUFFIXES[suffix.lower()]])
+        raise UsageError(f"Expected a folder after -o, found `{output}`; write `{wanted}`")
+    if os.path.lexists(output):
+        raise UsageError(f"Expected a folder after -o, found the file `{output}`")
+
+
+def refuse_no_input(engine: Engine) -> None:
+    """Without any -i, streams that queries read were forgotten, not meant to be empty."""
+    from penstock.engine.errors import UsageError
+
+    from .session import streams_read
+
+    for stream in (stream for streams in streams_read(engine).values() for stream in streams):
+        raise UsageError(f"Expected an input, found none; write -i {stream}=FILE")
 
 
 def note_missing_inputs(engine: Engine, given: set[str]) -> None:
@@ -122,12 +155,19 @@ def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) 
             for word in (results.path_of(name), stats["queries"][name]["error"] and "stopped")
             if word
         )
-        rows.append((name, f"{rows_in:,} rows", f"{query.count:,} results", f"{busy_s:.2f} s", ending))
+        rows.append((name, count(rows_in, "row"), count(query.count, "result"), f"{busy_s:.2f} s", ending))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}{row[4]}"
         for row in rows
     ]
     late = sum(stream["rows_late"] for stream in stats["streams"].values())
-    dropped = f", {late:,} late rows dropped" if late else ""
-    return [*lines, f"{driver.rows:,} rows in {seconds:.2f} s, {driver.rows / seconds:,.0f} rows/s{dropped}"]
+    dropped = f", {count(late, 'late row')} dropped" if late else ""
+    # A short run is mostly its start: a rate would say nothing about the engine.
+    rate = f", {driver.rows / seconds:,.0f} rows/s" if seconds >= RATED_S else ""
+    return [*lines, f"{count(driver.rows, 'row')} in {seconds:.2f} s{rate}{dropped}"]
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.connectors.merge import Feed
 
 STANDARD_INPUT = "-"
+SQL_TEXT = re.compile(r"\s*(CREATE|SELECT|WITH|DROP)\s", re.IGNORECASE)
+SHOWN_CHARACTERS = 60
 
 
 def note(text: str) -> None:
@@ -49,6 +53,11 @@ def _read_statements(path: str) -> str:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except OSError as error:
+        if SQL_TEXT.match(path):
+            shown = textwrap.shorten(path, SHOWN_CHARACTERS, placeholder=" ...")
+            raise UsageError(
+                f"Expected a file of statements, found the text `{shown}`; put the statements into a file"
+            ) from None
         raise UsageError(f"Expected a file of statements at `{path}`, found: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(
@@ -74,7 +83,7 @@ class CompileNotice:
     def _hear(self) -> None:
         self.count += 1
         if self.count == 1:
-            note("Compiling kernels for this machine, once ...")
+            note("Compiling kernels for this machine ...")
 
 
 compile_notice = CompileNotice()
@@ -87,7 +96,11 @@ def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[
     declared = {name.lower(): name for name in engine.streams}
     files: dict[str, list[tuple[str, ...]]] = {}
     for text in inputs:
-        spec = parse_input(text)
+        try:
+            spec = parse_input(text)
+        except UsageError as error:
+            known = ", ".join(f"`{name}`" for name in engine.streams)
+            raise UsageError(f"{error}; declared streams: {known}") from None
         name = declared.get(spec.stream.lower())
         if name is None:
             hint = did_you_mean(spec.stream, declared.values()) or ""
@@ -100,7 +113,9 @@ def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[
     return files
 
 
-def open_feeds(engine: Engine, inputs: Sequence[str]) -> list[Feed]:
+def open_feeds(
+    engine: Engine, inputs: Sequence[str], tell: Callable[[str], None] | None = None
+) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     from penstock.connectors.merge import Feed
 
@@ -108,7 +123,7 @@ def open_feeds(engine: Engine, inputs: Sequence[str]) -> list[Feed]:
         feeds = []
         for name, files in match_inputs(engine, inputs).items():
             slack_us = engine.slack(name) // timedelta(microseconds=1)
-            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us)
+            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us, tell)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()

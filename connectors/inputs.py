@@ -5,18 +5,20 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.errors import DataError, UsageError
+from penstock.engine.expression import write_time
 
 from .batch import NO_TIME, Batch, running_times
 from .convert import convert_rows
 from .readers import BATCH_ROWS, Reader, open_reader
 from .source import STANDARD_INPUT, file_error, reading, show_path
+from .units import first_whole_time, guess_other_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ def expand(pattern: str) -> list[str]:
     """The files a path or pattern (`*` within a folder, `**` across) names, in natural order of names."""
     if pattern == STANDARD_INPUT:
         return [pattern]
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", pattern):
+        raise file_error(f"Expected a local file, found `{pattern}`; only local files are read", pattern)
     path = os.path.expanduser(pattern)
     if os.path.lexists(path) or not glob.has_magic(path):
         return [path]
@@ -59,7 +63,14 @@ class Input:
     The first file is opened at once, so that a wrong path or a missing column is known before anything runs.
     """
 
-    def __init__(self, paths: Sequence[str], schema: pa.Schema, time_column: str, names: list[str]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        schema: pa.Schema,
+        time_column: str,
+        names: list[str],
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
         self._paths = paths
         self._schema = schema
         self._time = schema.get_field_index(time_column)
@@ -68,6 +79,8 @@ class Input:
         self._sizes = [size or 0 for size in sizes]
         self.bytes_total = None if None in sizes else sum(self._sizes)
         self._files_done = 0
+        self._tell = tell
+        self.rows_decoded = 0
         self._reader: Reader | None = open_reader(paths[0], schema)
         for path in paths[1:]:
             if not os.path.exists(path):
@@ -100,17 +113,38 @@ class Input:
         rows_done = 0
         with reading(path, "rows"):
             for whole in reader.batches():
+                self._doubt_unit(path, whole)
+                self.rows_decoded += len(whole)
                 for start in range(0, len(whole), BATCH_ROWS):
                     part = whole.slice(start, BATCH_ROWS)
                     try:
                         batch, error = convert_rows(part, self._schema)
                     except DataError as wrong_type:
-                        raise type(wrong_type)(wrong_type.message, source=show_path(path)) from None
+                        raise type(wrong_type)(
+                            wrong_type.message, source=show_path(path), hint=wrong_type.hint
+                        ) from None
                     rows_done += len(batch)
                     if len(batch):
                         yield batch
                     if error is not None:
-                        raise type(error)(error.message, source=show_path(path), row=rows_done + 1)
+                        raise type(error)(
+                            error.message, source=show_path(path), row=rows_done + 1, hint=error.hint
+                        )
+
+    def _doubt_unit(self, path: str, batch: pa.RecordBatch) -> None:
+        """Says once, at the first time there is, if it looks like milliseconds or seconds."""
+        if self._tell is None:
+            return
+        first_us = first_whole_time(batch.column(self._time))
+        if first_us is None:
+            return
+        if (unit := guess_other_unit(first_us)) is not None:
+            date = write_time(first_us)[:10]
+            name = self._schema.names[self._time]
+            self._tell(
+                f"Note: `{name}` in `{show_path(path)}` begins at {date} as microseconds; are these {unit}?"
+            )
+        self._tell = None
 
     @property
     def bytes_done(self) -> float:

@@ -45,11 +45,13 @@ class Feed:
         schema: pa.Schema,
         time_column: str,
         slack_us: int = 0,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
+        """`tell` is told, once per input, what may not be meant: times that look like another unit."""
         self.stream = stream
         self.slack_us = slack_us
         names: list[str] = []
-        self.inputs = [Input(paths, schema, time_column, names) for paths in inputs]
+        self.inputs = [Input(paths, schema, time_column, names, tell) for paths in inputs]
         self._waiting: list[Batch | None] = [None] * len(self.inputs)
         self._ended = [False] * len(self.inputs)
 
@@ -89,9 +91,10 @@ class Feed:
         sizes = [input_.bytes_total for input_ in self.inputs]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
-    @property
-    def bytes_done(self) -> float:
-        return sum(input_.bytes_done for input_ in self.inputs)
+    def bytes_worked(self, rows: int) -> float:
+        """Bytes that `rows` rows of this feed stand for: what was read ahead of them does not count."""
+        decoded = sum(input_.rows_decoded for input_ in self.inputs)
+        return sum(input_.bytes_done for input_ in self.inputs) * min(1.0, rows / max(1, decoded))
 
     def close(self) -> None:
         for input_ in self.inputs:

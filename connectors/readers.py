@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.errors import DataError, FileError
+from penstock.engine.errors import DataError, FileError, SchemaError
 
 from .blocks import BLOCK_BYTES, cut_blocks
 from .convert import match_columns
@@ -21,6 +21,7 @@ from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading
 
 BATCH_ROWS = 1 << 16
 HEADER_BYTES = 1 << 20
+OTHER_DELIMITERS = ";|\t,"
 
 
 class Reader(Protocol):
@@ -136,7 +137,13 @@ class CsvReader:
         self._rows_before = 0  # the block of a pipe that is being parsed
         self._path = show_path(source.path)
         self._names = self._read_header()
-        self._positions = match_columns(schema.names, self._names, self._path)
+        try:
+            self._positions = match_columns(schema.names, self._names, self._path)
+        except SchemaError as error:
+            if len(self._names) > 1 or not set(OTHER_DELIMITERS) & set(self._names[0]):
+                raise
+            hint = "Fields must be separated by commas, or in a .tsv file by tabs"
+            raise SchemaError(error.message, source=error.source, hint=hint) from None
 
     def _read_header(self) -> list[str]:
         """Takes the header off the source, and blank lines before it."""

@@ -23,6 +23,9 @@ class View(Protocol):
     def take(self, rows: NDArray) -> pa.Array:
         """The values at these row numbers."""
 
+    def text_bytes(self, rows: NDArray) -> int:
+        """Bytes of text that `take` would give."""
+
 
 class Gather:
     """A column not copied yet: `view` at `rows`."""
@@ -64,6 +67,11 @@ class Batch:
         if isinstance(column, Gather):
             column = self._columns[index] = column.view.take(column.rows)
         return column
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text in the columns that are not gathered yet."""
+        return sum(c.view.text_bytes(c.rows) for c in self._columns if isinstance(c, Gather))
 
     def select(self, indexes: Sequence[int]) -> Batch:
         """The same rows with these columns."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_ROWS = 256
+MANY_ROWS = 65_536
 
 
 class RowBuffer:
@@ -30,8 +31,11 @@ class RowBuffer:
 
     def reserve(self, rows: int) -> None:
         """Make room for `rows` more."""
-        if self.end - self.base + rows <= len(self.data):
-            return
+        if self.end - self.base + rows > len(self.data):
+            self._move(rows)
+
+    def _move(self, rows: int) -> None:
+        """Put the live rows into a new array with room for `rows` more, and as many again."""
         live = self.live
         data = np.empty(max(MIN_ROWS, 2 * (len(live) + rows)), self.data.dtype)
         data[: len(live)] = live
@@ -47,6 +51,8 @@ class RowBuffer:
     def drop(self, row: int) -> None:
         """Forget the rows below `row`."""
         self.tail = min(max(self.tail, row), self.end)
+        if len(self.data) > max(MANY_ROWS, 16 * len(self)):  # a burst is over: give its memory back
+            self._move(0)
 
     @property
     def live(self) -> NDArray:

@@ -29,7 +29,11 @@ def convert_column(column: pa.ChunkedArray, type_: SqlType, name: str, source: s
         return column.cast(target)
     known = SqlType.BIGINT if found == pa.uint64() else from_arrow(found)
     if known not in READABLE[type_]:
-        raise SchemaError(f"Expected {type_} in column `{name}`, found {found}", source=source)
+        is_text = type_ is SqlType.TIMESTAMP and known is SqlType.VARCHAR
+        hint = (
+            "Make times of the text first: pandas.to_datetime, or polars str.to_datetime" if is_text else None
+        )
+        raise SchemaError(f"Expected {type_} in column `{name}`, found {found}", source=source, hint=hint)
 
     def read(part: pa.ChunkedArray) -> pa.ChunkedArray:
         if pa.types.is_dictionary(found):

@@ -2,7 +2,7 @@
 
 Three kinds of node, all frozen and hashable, so that equal expressions compare equal wherever they stand:
 a Column by position, a Literal, a Call of a named function. Casts, CASE, IN and the logical connectives
-are calls too. What each function means is in `functions.py`, next to nothing else.
+are calls too. What each function means is in `functions/`, next to nothing else.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`function` (a name in functions.py) applied to `arguments`, giving `type`."""
+    """`function` (a name in functions/) applied to `arguments`, giving `type`."""
 
     type: SqlType
     function: str
@@ -188,6 +188,11 @@ def write_duration(us: int) -> str:
         if us % size == 0 and us:
             return f"{us // size} {name}{'S' if abs(us // size) != 1 else ''}"
     return "0 SECONDS"
+
+
+def write_span(us: int) -> str:
+    """Microseconds for people: from a second on in seconds with a fraction, below that exactly."""
+    return f"{us / 1e6:.3f}".rstrip("0").rstrip(".") + " SECONDS" if us >= 2_000_000 else write_duration(us)
 
 
 def write_time(us: int) -> str:

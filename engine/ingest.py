@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .batch import NO_ROWS, Batch, concatenate
 from .convert import convert_column
 from .errors import DataError, LateError, SchemaError, did_you_mean
-from .expression import write_duration, write_time
+from .expression import write_duration, write_span, write_time
 from .queue import BEGINNING, Outlet
 from .reorder import Reorder
 from .store import fixed_values, valid_bytes
@@ -200,7 +200,7 @@ class Ingest:
         slack = f", slack {write_duration(self.schema.slack_us)}" if self.schema.slack_us else ""
         return LateError(
             f"Expected rows in time order (now from `{write_time(expected)}` on{slack}), found "
-            f"`{write_time(found)}`, {write_duration(expected - found)} behind",
+            f"`{write_time(found)}`, {write_span(expected - found)} behind",
             source=self.schema.name,
             row=row + 1,
             hint=f"Allow for it with WATERMARK FOR {name} AS {name} - INTERVAL ..., "

@@ -103,6 +103,6 @@ def _outward(values: NDArray, by: int | float, side: float) -> NDArray:
     """values + by, moved outward by more than rounding can have cost; exact for 0."""
     if by == 0:
         return values
-    moved = values + by
-    margin = (np.abs(values) + abs(by)) * 2.0**-50
-    return moved + side * np.where(np.isfinite(margin), margin, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        margin = (np.abs(values) + abs(by)) * 2.0**-50
+        return values + by + side * np.where(np.isfinite(margin), margin, 0.0)

@@ -8,6 +8,7 @@ promises alone, never by who runs when: that is what makes results independent o
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 
 from .batch import Batch, concatenate
 from .window import MAX_TS
@@ -18,11 +19,13 @@ BEGINNING = -MAX_TS
 class Queue:
     """First in, first out, one producer, one consumer."""
 
-    __slots__ = ("batches", "closed", "columns", "punctuation", "rows")
+    __slots__ = ("batches", "closed", "columns", "punctuation", "rows", "wake")
 
     def __init__(self, punctuation: int = BEGINNING, columns: tuple[int, ...] | None = None) -> None:
         self.columns = columns
         """What the consumer wants of each batch; None: everything."""
+        self.wake: Callable[[], None] = nobody
+        """Called when something comes in: rows, a promise, the end."""
         self.batches: deque[Batch] = deque()
         self.punctuation = punctuation
         self.closed = False
@@ -33,6 +36,22 @@ class Queue:
         if batch.length:
             self.batches.append(batch if self.columns is None else batch.select(self.columns))
             self.rows += batch.length
+            self.wake()
+
+    def promise(self, ts: int) -> None:
+        """Nothing below `ts` follows."""
+        self.punctuation = ts
+        self.wake()
+
+    def close(self) -> None:
+        """Nothing follows."""
+        self.closed = True
+        self.wake()
+
+    def clear(self) -> None:
+        """Forget what is in the queue."""
+        self.batches.clear()
+        self.rows = 0
 
     def pop(self) -> Batch:
         """The oldest batch, whole."""
@@ -64,23 +83,42 @@ class Queue:
             return int(self.batches[0].ts[0])
         return MAX_TS if self.closed else self.punctuation
 
-    def horizon(self, rows: int) -> int:
-        """How far the consumer may go in one step: as far as is promised, if that is about `rows` rows."""
-        if self.rows <= rows:
-            return MAX_TS if self.closed else self.punctuation
+
+def nobody() -> None:
+    """Wakes nobody."""
+
+
+def bound_of(queues: Sequence[Queue], rows: int) -> int:
+    """How far a consumer of all these may go in one step: rows up to here have come on every one of them.
+
+    That is what all promise, or less if that would be many more than `rows` rows of one of them.
+    """
+    bound = min(MAX_TS if queue.closed else queue.punctuation for queue in queues)
+    for queue in queues:
         come = 0
-        for batch in self.batches:
+        for batch in queue.batches:
+            if batch.ts[0] > bound:
+                break
             come += batch.length
             if come >= rows:
+                bound = min(bound, int(batch.ts[-1]))
                 break
-        return int(batch.ts[-1])
+    return bound
 
-    def whole_instants(self, rows: int) -> int:
-        """The same where the rows of one ts must be consumed together: everything below this may be."""
-        last = self.horizon(rows)
-        if self.closed or self.punctuation > last:
-            return min(last + 1, MAX_TS)
-        return last
+
+def instants_of(queues: Sequence[Queue], rows: int) -> int:
+    """The same where the rows of one ts must be consumed together: all rows *below* this have come."""
+    bound = min(MAX_TS if queue.closed else queue.punctuation for queue in queues)
+    for queue in queues:
+        come = 0
+        for batch in queue.batches:
+            if batch.ts[0] >= bound:
+                break
+            come += batch.length
+            if come >= rows:
+                bound = min(bound, int(batch.ts[-1]) + 1)
+                break
+    return bound
 
 
 class Outlet:
@@ -102,10 +140,10 @@ class Outlet:
         if ts > self.punctuation:
             self.punctuation = ts
             for queue in self.queues:
-                queue.punctuation = ts
+                queue.promise(ts)
 
     def close(self) -> None:
         """Nothing follows."""
         self.closed = True
         for queue in self.queues:
-            queue.closed = True
+            queue.close()

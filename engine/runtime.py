@@ -12,7 +12,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from .errors import DataError, PenstockError
+from .errors import DataError
 from .ingest import Ingest, StreamSchema
 from .operator import Operator
 from .operators.enter_window import EnterWindow
@@ -22,7 +22,7 @@ from .operators.sink import Sink
 from .operators.union import Union
 from .plan import JoinNode, PlanNode, SelectNode, SourceNode, UnionNode, WindowNode, plan_inputs, plan_types
 from .queue import BEGINNING, Outlet, Queue
-from .scheduler import RoundRobin, Scheduler
+from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Pipeline:
     sink: Sink
     operators: dict[int, Operator] = field(default_factory=dict)
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
-    error: PenstockError | None = None
+    error: Exception | None = None
 
     @property
     def all_operators(self) -> list[Operator]:
@@ -45,12 +45,19 @@ class Pipeline:
 class Runtime:
     """Streams, pipelines and a scheduler."""
 
-    def __init__(self, clock: Callable[[], float], scheduler: Scheduler | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        scheduler: Scheduler | None = None,
+        on_failure: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """`on_failure` is told the name of a query that was stopped by an error."""
+        self._on_failure = on_failure
         self.streams: dict[str, Ingest] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self._clock = clock
         self._scheduler = scheduler or RoundRobin()
-        self._operators: dict[int, Operator] = {}
+        self._ready = Ready()
         self._owners: dict[int, Pipeline] = {}
         self._failures: list[Exception] = []
 
@@ -69,8 +76,8 @@ class Runtime:
         pipeline = Pipeline(name, plan, sink, parts, taps)
         self.pipelines[name] = pipeline
         for operator in pipeline.all_operators:
-            self._operators[id(operator)] = operator
             self._owners[id(operator)] = pipeline
+            self._ready.enter(operator)
         return pipeline
 
     def drop_query(self, name: str) -> None:
@@ -103,19 +110,29 @@ class Runtime:
 
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
-        self._scheduler.run(self._operators, self._clock, self._fail)
+        self._scheduler.run(self._ready, self._clock, self._fail)
         if self._failures:
-            error, *_ = self._failures
-            self._failures = []
+            error, *others = self._failures
+            self._failures.clear()
+            for other in others:
+                error.add_note(f"also: {other}")
             raise error
 
-    def _fail(self, operator: Operator, error: PenstockError) -> None:
+    def _fail(self, operator: Operator, error: Exception) -> None:
+        """Stop the query of an operator that raised, when what it gave before has come out."""
         pipeline = self._owners[id(operator)]
-        if isinstance(error, DataError):
-            error = DataError(f"{error}, in query `{pipeline.name}`")
+        if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
+            error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
+        later = pipeline.all_operators[pipeline.all_operators.index(operator) + 1 :]
+        try:
+            while any(one.step(QUANTUM_ROWS) for one in later):
+                pass
+        except Exception as another:  # it is stopped anyway
+            error.add_note(f"also: {another}")
         self._stop(pipeline)
+        self._on_failure(pipeline.name)
 
     def _stop(self, pipeline: Pipeline) -> None:
         for outlet, queue in pipeline.taps:
@@ -123,7 +140,9 @@ class Runtime:
                 outlet.queues.remove(queue)
         for operator in pipeline.all_operators:
             self._owners.pop(id(operator), None)
-            self._operators.pop(id(operator), None)
+            self._ready.leave(operator)
+            for queue in operator.inputs:
+                queue.clear()
 
     def _build(
         self,
@@ -168,5 +187,7 @@ class Runtime:
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()
-        for operator in self._operators.values():
-            operator._check()
+        for pipeline in self.pipelines.values():
+            if pipeline.error is None:
+                for operator in pipeline.all_operators:
+                    operator._check()

@@ -1,59 +1,88 @@
 """Who runs next. Results never depend on it: round robin in production, seeded dice in tests.
 
-A scheduler runs operators until none can do anything more. An operator that raises stops its own query only:
-the error goes to `failed`, which takes the query's operators out of the round.
+An operator is ready when something has come into one of its queues, or when its last turn did something. A
+scheduler gives turns until nobody is ready, so what is idle costs nothing. An operator that raises stops its
+own query only: the error goes to `failed`, which takes the query's operators out.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
-from .errors import PenstockError
 from .operator import Operator
 
 Clock = Callable[[], float]
-Failed = Callable[[Operator, PenstockError], None]
+Failed = Callable[[Operator, Exception], None]
 
 QUANTUM_ROWS = 65_536
+
+
+class Ready:
+    """Operators that may have something to do, in the order in which they came to have it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Operator] = {}
+        self._known: set[int] = set()
+
+    def enter(self, operator: Operator) -> None:
+        """Begin with an operator: it is ready, and again whenever one of its queues changes."""
+        self._known.add(id(operator))
+        for queue in operator.inputs:
+            queue.wake = lambda: self.add(operator)
+        self.add(operator)
+
+    def leave(self, operator: Operator) -> None:
+        """It gets no turn any more, even if it was about to."""
+        self._known.discard(id(operator))
+        self._waiting.pop(id(operator), None)
+
+    def add(self, operator: Operator) -> None:
+        if id(operator) in self._known:
+            self._waiting[id(operator)] = operator
+
+    def all(self) -> list[Operator]:
+        return list(self._waiting.values())
+
+    def take(self, operator: Operator) -> bool:
+        """Whether it is still ready; it is not any more."""
+        return self._waiting.pop(id(operator), None) is not None
 
 
 class Scheduler(Protocol):
     """Runs operators until all is quiet."""
 
-    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
-        """`clock` gives seconds, for busy time; `operators` (by any number) may lose members meanwhile."""
+    def run(self, ready: Ready, clock: Clock, failed: Failed) -> None:
+        """`clock` gives seconds, for busy time."""
 
 
-def take_turn(operator: Operator, quantum: int, clock: Clock, failed: Failed) -> bool:
-    """One step with its time accounted for; an operator that fails has done something."""
+def take_turn(operator: Operator, quantum: int, ready: Ready, clock: Clock, failed: Failed) -> None:
+    """One step with its time accounted for."""
+    if not ready.take(operator):
+        return
     began = clock()
     try:
         worked = operator.step(quantum)
-    except PenstockError as error:
+    except Exception as error:  # whatever it is, the other queries go on
         failed(operator, error)
-        return True
+        return
     if worked:
         operator.counters.steps += 1
         operator.counters.busy_s += clock() - began
-    return worked
+        ready.add(operator)
 
 
 class RoundRobin:
-    """Every operator in turn, each for at most a quantum of rows."""
+    """Every ready operator in turn, each for at most a quantum of rows."""
 
     def __init__(self, quantum_rows: int = QUANTUM_ROWS) -> None:
         self.quantum_rows = quantum_rows
 
-    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
-        busy = True
-        while busy:
-            busy = False
-            for place in list(operators):
-                operator = operators.get(place)
-                if operator is not None:  # else stopped since this round began
-                    busy |= take_turn(operator, self.quantum_rows, clock, failed)
+    def run(self, ready: Ready, clock: Clock, failed: Failed) -> None:
+        while turns := ready.all():
+            for operator in turns:
+                take_turn(operator, self.quantum_rows, ready, clock, failed)
 
 
 class Shuffled:
@@ -63,14 +92,6 @@ class Shuffled:
         self._random = random.Random(seed)
         self._max = max_quantum_rows
 
-    def run(self, operators: Mapping[int, Operator], clock: Clock, failed: Failed) -> None:
-        waiting = list(operators)
-        while waiting:
-            place = self._random.choice(waiting)
-            operator = operators.get(place)
-            if operator is None:  # stopped since
-                waiting.remove(place)
-            elif take_turn(operator, self._random.randint(1, self._max), clock, failed):
-                waiting = list(operators)
-            else:
-                waiting.remove(place)
+    def run(self, ready: Ready, clock: Clock, failed: Failed) -> None:
+        while turns := ready.all():
+            take_turn(self._random.choice(turns), self._random.randint(1, self._max), ready, clock, failed)

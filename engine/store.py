@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .buffer import RowBuffer
-from .kernels.gather import gather, gather_text, text_offsets
+from .kernels.gather import gather, gather_text, text_length, text_offsets
 from .types import ARROW_TYPES, SqlType
 
 
@@ -54,6 +54,9 @@ class FixedView:
         if values.dtype == np.uint8:
             values = np.packbits(values, bitorder="little")
         return pa.Array.from_buffers(self._type, len(rows), [valid, pa.py_buffer(values)])
+
+    def text_bytes(self, rows: NDArray) -> int:
+        return 0
 
 
 class FixedColumn:
@@ -103,6 +106,9 @@ class TextView:
             pa.string(), len(rows), [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
         )
 
+    def text_bytes(self, rows: NDArray) -> int:
+        return int(text_length(self.starts, self.base, rows))
+
 
 class TextColumn:
     """VARCHAR as bytes and where each row's begin; `starts` has one entry more than there are rows."""
@@ -112,16 +118,12 @@ class TextColumn:
         self.starts.append(np.zeros(1, np.int64))
         self.data = RowBuffer("uint8")
         self.valid: RowBuffer | None = None
-        self.widest = 0
-        """Bytes of the longest text there has been."""
 
     def append(self, array: pa.Array) -> None:
         if array.null_count and self.valid is None:
             self.valid = RowBuffer("uint8", self.starts.tail)
             self.valid.append(np.ones(len(self.starts) - 1, np.uint8))
         offsets, data = text_buffers(array)
-        if len(array):
-            self.widest = max(self.widest, int(np.diff(offsets).max()))
         self.starts.append(offsets[1:].astype(np.int64) + (self.data.end - int(offsets[0])))
         self.data.append(data[offsets[0] : offsets[-1]])
         if self.valid is not None:
@@ -173,11 +175,6 @@ class Store:
 
     def __len__(self) -> int:
         return len(self.ts)
-
-    @property
-    def widest(self) -> int:
-        """Bytes of text that a row can have at the most."""
-        return sum(column.widest for column in self.columns if isinstance(column, TextColumn))
 
     @property
     def nbytes(self) -> int:

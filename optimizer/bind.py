@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from penstock.engine.errors import BindError, QueryError, UnsupportedError
@@ -39,8 +40,13 @@ RESERVED_OUTPUTS = ("_ts", "_diff")
 MAX_PLAN_DEPTH = 200
 
 
-def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
-    """The query with every name, type and window settled; raises a QueryError with a position."""
+def bind_query(
+    parsed: SelectStatement, catalog: Catalog, refuse: Callable[[Query], None] = lambda query: None
+) -> Query:
+    """The query with every name, type and window settled; raises a QueryError with a position.
+
+    `refuse` raises for what cannot be run, before a missing window is asked for that would not help.
+    """
     context = BindContext(parsed, catalog)
     try:
         root = SelectBinder(context).bind(parsed.tree, {})
@@ -59,9 +65,11 @@ def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
         raise fail(BindError, message, parsed.position)
     _check_outputs(context, root)
     emit = _settle_emit(parsed, nodes)
-    _check_windows(nodes, emit)
     tail = parsed.tail
-    return Query(root, emit, tail.emit_position or parsed.position, tail.hop, tail.late, parsed.sql)
+    query = Query(root, emit, tail.emit_position or parsed.position, tail.hop, tail.late, parsed.sql)
+    refuse(query)
+    _check_windows(nodes, emit)
+    return query
 
 
 def _walk(root: Node, parsed: SelectStatement) -> list[Node]:

@@ -5,7 +5,9 @@ One description per node, from which both the tree and the JSON are written, so 
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +54,7 @@ class Explainer:
 
     def query(self, query: Query, pipeline: Pipeline) -> Description:
         """A query and everything below it."""
-        numbers = iter(range(1 << 30))
+        numbers = itertools.count()
         plan = self._node(pipeline.plan, pipeline, numbers)
         names = [one.name for one in query.fields]
         if isinstance(pipeline.plan, SelectNode) and pipeline.plan.outputs:
@@ -69,7 +71,7 @@ class Explainer:
             top.data["results"] = pipeline.sink.count
         return top
 
-    def _node(self, node: PlanNode, pipeline: Pipeline, numbers: Any) -> Description:
+    def _node(self, node: PlanNode, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
         number = next(numbers)
         match node:
             case SourceNode():
@@ -104,7 +106,7 @@ class Explainer:
         shown.below = [self._node(part, pipeline, numbers) for part in plan_inputs(node)]
         return shown
 
-    def _join(self, node: JoinNode, number: int, pipeline: Pipeline, numbers: Any) -> Description:
+    def _join(self, node: JoinNode, number: int, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
         expected = estimate_join(node, self._rates)
         running = pipeline.operators[number]
         assert isinstance(running, WindowJoin), "the plan and what runs have come apart"
@@ -200,8 +202,9 @@ def side_description(
     others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
     shown.lines.append(
         f"{estimate.kept_rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, "
-        f"{estimate.rows:,.0f} rows in the window, cost {choice.cost:.3g}{f' ({others})' if others else ''}"
+        f"{estimate.rows:,.0f} rows in the window"
     )
+    shown.lines.append(f"cost {choice.cost:.3g}{f' ({others})' if others else ''}")
     shown.data = {
         "node": "JoinSide",
         "side": name,

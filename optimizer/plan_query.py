@@ -26,6 +26,7 @@ from .logical import (
     StreamScan,
     TableScan,
     UnionAll,
+    inputs_of,
 )
 from .match_condition import match_condition, side_of
 from .prune_columns import columns_in, moved, moved_all, prune_columns
@@ -33,12 +34,17 @@ from .prune_columns import columns_in, moved, moved_all, prune_columns
 
 def plan_query(query: Query, choose: IndexChooser, counting: bool) -> PlanNode:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them."""
+    refuse_unbuilt(query)
+    return prune_columns(plan_node(query.root, choose, counting))
+
+
+def refuse_unbuilt(query: Query) -> None:
+    """Name the first thing the query asks for that cannot be run."""
     if query.hop is not None:
         raise refused("HOP BY (hopping windows)", query.hop.position)
+    refuse_operators(query.root)  # before the EMIT they imply: clearer
     if query.emit != "inserts":
-        refuse_operators(query.root)
         raise refused(f"EMIT {query.emit.upper()}", query.emit_position)
-    return prune_columns(plan_node(query.root, choose, counting))
 
 
 def refused(what: str, position: Position) -> UnsupportedError:
@@ -46,9 +52,7 @@ def refused(what: str, position: Position) -> UnsupportedError:
 
 
 def refuse_operators(node: Node) -> None:
-    """Name the first operator that cannot be run: clearer than naming the EMIT it implies."""
-    from .logical import inputs_of
-
+    """Name the first operator that cannot be run."""
     base = flatten_input(node).base
     if not isinstance(base, StreamScan | UnionAll) and not (isinstance(base, Join) and base.kind == "inner"):
         raise refuse(base)

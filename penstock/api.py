@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -106,6 +106,27 @@ class Query:
         return f"<Query {self.name}: {self.count:,} results>"
 
 
+class Queries(Mapping[str, Query]):
+    """Queries by name, in the order they were started."""
+
+    def __init__(self, queries: dict[str, Query]) -> None:
+        self._queries = dict(queries)
+
+    def __getitem__(self, name: str) -> Query:
+        found = self._queries.get(name.lower())
+        if found is None:
+            raise KeyError(
+                f"Expected the name of a query, found `{name}`. {did_you_mean(name, self) or ''}".rstrip()
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (query.name for query in self._queries.values())
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+
 class Engine:
     """Streams, queries and what connects them.
 
@@ -140,7 +161,7 @@ class Engine:
         self._index = check_index(index)
         self._weights = weights or load()
         self._rates = Rates()
-        self._runtime = Runtime(time.perf_counter, scheduler)
+        self._runtime = Runtime(time.perf_counter, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
@@ -162,6 +183,7 @@ class Engine:
         """Start a query. With `count_only` results are counted and never made, which is cheaper."""
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
+        from penstock.optimizer.plan_query import refuse_unbuilt
 
         self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
@@ -171,13 +193,13 @@ class Engine:
         require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
-        bound = bind_query(parse_query(sql), self._catalog)
+        bound = bind_query(parse_query(sql), self._catalog, refuse_unbuilt)
         return self._start(name, bound, self._plan(bound, count_only), count_only)
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The queries at work, by name."""
-        return {query.name: query for query in self._queries.values()}
+        """The queries at work, by name, whatever its case."""
+        return Queries(self._queries)
 
     @property
     def streams(self) -> Mapping[str, pa.Schema]:
@@ -301,7 +323,12 @@ class Engine:
     def _drop(self, name: str) -> None:
         query = self._queries.pop(name.lower())
         self._runtime.drop_query(query.name)
-        self._count_lateness(query, -1)
+        if query._pipeline.error is None:
+            self._count_lateness(query, -1)
+
+    def _forget_lateness(self, name: str) -> None:
+        """A query that failed has no say any more."""
+        self._count_lateness(self._queries[name.lower()], -1)
 
     def _count_lateness(self, query: Query, by: int) -> None:
         """A stream refuses late rows if a query of it says so, drops them if one says that, else refuses."""
@@ -337,7 +364,7 @@ class Engine:
 
         for pipeline in self._runtime.pipelines.values():
             for number, running in pipeline.operators.items():
-                if not isinstance(running, WindowJoin):
+                if pipeline.error is not None or not isinstance(running, WindowJoin):
                     continue
                 node = list(plan_nodes(pipeline.plan))[number]
                 assert isinstance(node, JoinNode), "the plan and what runs have come apart"

@@ -1,7 +1,7 @@
 """Rows and times as users have them.
 
-What is pushed is never aliased: Arrow and polars data cannot change, memory that can (NumPy arrays, pandas
-frames) is copied.
+NumPy arrays and pandas frames are copied, because their owner may change them. Arrow and polars data is taken
+as it is: do not change memory under it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,27 @@ def to_table(data: Any, stream: str) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, dict):
         return from_columns(data, stream)
-    is_frame = hasattr(data, "columns")
-    try:
-        if is_frame and type(data).__module__.startswith("pandas"):
-            return pa.Table.from_pandas(data.copy())
-        if is_frame and hasattr(data, "__arrow_c_stream__"):
-            return pa.table(data)
-        if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
-            return pa.table(data)
-    except UNREADABLE as error:
-        raise SchemaError(
-            f"Expected columns of one type each, found: {one_line(error)}", source=stream
-        ) from None
+    module = type(data).__module__
+    if hasattr(data, "columns") and not hasattr(data, "collect"):
+        try:
+            if module.startswith("pandas"):
+                return pa.Table.from_pandas(data.copy())
+            if hasattr(data, "__arrow_c_stream__"):
+                return pa.table(data)
+        except UNREADABLE as error:
+            raise SchemaError(
+                f"Expected columns of one type each, found: {one_line(error)}", source=stream
+            ) from None
+    if not hasattr(data, "columns") and hasattr(data, "__arrow_c_stream__") and not hasattr(data, "name"):
+        return pa.table(data)
+    hint = ""
+    if isinstance(data, list):
+        hint = "; rows as dicts become a table with pyarrow.Table.from_pylist(rows)"
+    elif hasattr(data, "collect"):
+        hint = "; call .collect() first"
     raise UsageError(
         f"Expected a pyarrow Table or RecordBatch, a pandas or polars DataFrame, or a dict of columns "
-        f"for `{stream}`, found {type(data).__name__}"
+        f"for `{stream}`, found {type(data).__name__}{hint}"
     )
 
 
@@ -51,6 +57,11 @@ def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
     for name, values in data.items():
         if not isinstance(name, str):
             raise SchemaError(f"Expected names of columns, found `{name!r}`", source=stream)
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise SchemaError(
+                f"Expected a list or array in column `{name}`, found one value; write `[{values!r}]`",
+                source=stream,
+            )
         try:
             arrays[name] = pa.array(values.copy() if isinstance(values, np.ndarray) else values)
         except UNREADABLE as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.errors import BindError, UnsupportedError, did_you_mean
 from penstock.optimizer import statements as written
 from penstock.optimizer.bind import bind_query, bind_relation
+from penstock.optimizer.plan_query import refuse_unbuilt
 from penstock.optimizer.source import fail
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
             case written.CreateQuery(name=name):
                 if name.lower() in names:
                     raise fail(BindError, f"Expected a new name, found a query `{name}` already", where)
-                bound = bind_query(statement.select, catalog)
+                bound = bind_query(statement.select, catalog, refuse_unbuilt)
                 names[name.lower()] = name
                 later(engine._start, name, bound, engine._plan(bound, False), False)
             case written.DropQuery(name=name):

@@ -110,6 +110,23 @@ def test_all_before_a_bad_line_of_json_is_answered(here: Path) -> None:
             b"ts,location,value\n1,2\n",
             "Expected 3 fields as in the header, found 2, in `short.csv`, row 1",
         ),
+        (
+            "semi.csv",
+            b"ts;location;value\n1;2;3\n",
+            "Expected a column `ts`, found `ts;location;value`, in `semi.csv`."
+            " Fields must be separated by commas, or in a .tsv file by tabs",
+        ),
+        (
+            "array.json",
+            b'[{"ts": 1}]',
+            'Expected a JSON object, found `[{"ts": 1}]`, in `array.json`, row 1.'
+            " JSON lines has one object per line",
+        ),
+        (
+            "s3://bucket/t.csv",
+            None,
+            "Expected a local file, found `s3://bucket/t.csv`; only local files are read",
+        ),
         ("bad.jsonl", b"hello\n", "Expected a JSON object, found `hello`, in `bad.jsonl`, row 1"),
     ],
 )

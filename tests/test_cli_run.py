@@ -119,9 +119,44 @@ def test_the_summary_has_a_line_per_query(here: Path) -> None:
     assert re.fullmatch(
         rf"cold  1,500 rows  +{expected['cold']:,} results  \d+\.\d\d s  out/cold.parquet", lines[1]
     )
-    assert re.fullmatch(r"2,200 rows in \d+\.\d\d s, [\d,]+ rows/s", lines[2])
+    assert re.fullmatch(r"2,200 rows in (0\.\d\d s|[1-9]\d*\.\d\d s, [\d,]+ rows/s)", lines[2])
     assert len(lines) == 3
     assert invoke("run", "q.sql", *INPUTS, "-q").stderr == ""
+
+
+def test_the_summary_counts_one_in_the_singular_and_rates_only_runs_that_last(here: Path) -> None:
+    (here / "one.csv").write_text("ts,location,value\n5,1,2.5\n")
+    lines = invoke("run", "q.sql", "-i", "temperature=one.csv").stderr.splitlines()
+    assert re.fullmatch(r"cold  1 row +1 result +\d+\.\d\d s", lines[-2])
+    assert re.fullmatch(r"1 row in (0\.\d\d s|[1-9]\d*\.\d\d s, \d+ rows/s)", lines[-1])
+    last = invoke("run", "q.sql", *INPUTS, "--speed", "40x").stderr.splitlines()[-1]
+    assert re.fullmatch(r"2,200 rows in [1-9]\d*\.\d\d s, [\d,]+ rows/s", last)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "text", "said"),
+    [
+        (1_000, "1475323200000", "1970-01-18 as microseconds; are these milliseconds?"),
+        (1_000_000, "1475323200", "1970-01-01 as microseconds; are these seconds?"),
+        (1, "1475323200000000", None),
+        (1, "1970-01-18T01:48:43", None),
+    ],
+)
+def test_times_that_look_like_another_unit_are_noted_once(
+    divisor: int, text: str, said: str | None, here: Path
+) -> None:
+    rows = "".join(f"{text},{n},20\n" for n in range(3))
+    (here / "a.csv").write_text("ts,location,value\n" + rows)
+    (here / "b.csv").write_text("ts,location,value\n" + rows)
+    value = text if "T" in text else int(text)
+    if isinstance(value, int):
+        assert value * divisor == 1_475_323_200_000_000
+    (here / "h.jsonl").write_text(json.dumps({"ts": value, "location": 1, "value": 5}) + "\n")
+    words = ["run", "q.sql", "-i", "temperature=[ab].csv", "-i", "humidity=h.jsonl"]
+    notes = [line for line in invoke(*words).stderr.splitlines() if line.startswith("Note")]
+    files = ("a.csv", "h.jsonl") if said else ()
+    assert sorted(notes) == [f"Note: `ts` in `{name}` begins at {said}" for name in files]
+    assert invoke(*words, "-q").stderr == ""
 
 
 def test_late_rows_that_are_dropped_are_counted(here: Path) -> None:
@@ -131,7 +166,7 @@ def test_late_rows_that_are_dropped_are_counted(here: Path) -> None:
     (here / "s.csv").write_text("ts,x\n5,1\n3,2\n6,3\n")
     result = invoke("run", "late.sql", "-i", "s=s.csv")
     assert [json.loads(line)["x"] for line in result.stdout.splitlines()] == [1, 3]
-    assert result.stderr.splitlines()[-1].endswith(" rows/s, 1 late rows dropped")
+    assert result.stderr.splitlines()[-1].endswith(", 1 late row dropped")
 
 
 def test_slack_lets_rows_come_late_from_several_files(here: Path) -> None:
@@ -157,10 +192,9 @@ def test_a_stream_without_input_is_empty_and_said_to_be(here: Path) -> None:
 @pytest.mark.parametrize("speed", [[], ["--speed", "10x"]])
 def test_runs_without_a_single_row(speed: list[str], here: Path) -> None:
     (here / "none.csv").write_text("ts,location,value\n")
-    for words in ([], ["-i", "temperature=none.csv"]):
-        result = invoke("run", "q.sql", *words, *speed)
-        assert result.stdout == ""
-        assert result.stderr.splitlines()[-1].startswith("0 rows in ")
+    result = invoke("run", "q.sql", "-i", "temperature=none.csv", *speed)
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("0 rows in ")
 
 
 def test_a_stream_without_input_holds_nothing_back(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +227,7 @@ def test_a_query_that_fails_stops_alone(here: Path) -> None:
     assert rows_of(result.stdout) == expected_rows()
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Compiling")]
     assert lines[0].startswith("Query `sum` stopped: ")
+    assert lines[0].count("`sum`") == 1
     assert lines[3].startswith("sum ")
     assert lines[3].endswith("  stopped")
 

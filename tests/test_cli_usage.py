@@ -17,12 +17,31 @@ from cli_help import (
 from click.testing import CliRunner
 
 from penstock.cli.main import main
+from penstock.options import BUILT
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["run", "q.sql", "-i", "t.parquet"], "Expected `-i stream=file`, found `-i t.parquet`"),
+        (
+            ["run", "q.sql", "-i", "t.parquet"],
+            "Expected `-i stream=file`, found `-i t.parquet`; declared streams: `temperature`, `humidity`",
+        ),
+        (["run", "q.sql"], "Expected an input, found none; write -i temperature=FILE"),
+        (
+            ["run", "SELECT * FROM temperature"],
+            "Expected a file of statements, found the text `SELECT * FROM temperature`;"
+            " put the statements into a file",
+        ),
+        (
+            ["run", "q.sql", *INPUTS, "-o", "out.csv"],
+            "Expected a folder after -o, found `out.csv`; write `-o out --format csv`",
+        ),
+        (
+            ["run", "q.sql", *INPUTS, "-o", "my out.json"],
+            "Expected a folder after -o, found `my out.json`; write `-o 'my out' --format jsonl`",
+        ),
+        (["run", "q.sql", *INPUTS, "-o", "q.sql"], "Expected a folder after -o, found the file `q.sql`"),
         (
             ["run", "q.sql", "-i", "humdity=h.parquet"],
             "Expected a declared stream in `-i humdity=h.parquet`, found `humdity`. Did you mean `humidity`?",
@@ -61,6 +80,10 @@ def test_wrong_usage(words: list[str], line: str, here: Path) -> None:
         (["run", "q.sql", "--sharing", "some"], "'some' is not one of"),
         (["run", "q.sql", "--nonsense"], "No such option"),
         (["run"], "Missing argument 'QUERIES.sql'"),
+        (
+            ["run", "q.sql", "-i", "temperature", "t.parquet"],
+            "Got unexpected extra argument (t.parquet). Write -i temperature=t.parquet",
+        ),
     ],
 )
 def test_words_that_the_command_does_not_know(words: list[str], line: str, here: Path) -> None:
@@ -104,5 +127,17 @@ def test_a_strategy_gives_the_same_results_or_is_refused_by_name(name: str, here
 
 
 def test_a_folder_for_results_that_cannot_be_made(here: Path) -> None:
-    line = refusal("run", "q.sql", "-q", *INPUTS, "-o", "q.sql", code=4)
-    assert line == "Error: Expected to write `q.sql`, found: File exists"
+    line = refusal("run", "q.sql", "-q", *INPUTS, "-o", "q.sql/deeper", code=4)
+    assert line == "Error: Expected to write `q.sql/deeper`, found: Not a directory"
+
+
+def test_a_folder_may_have_a_name_like_a_file(here: Path) -> None:
+    (here / "out.csv").mkdir()
+    invoke("run", "q.sql", "-q", *INPUTS, "-o", "out.csv")
+    assert (here / "out.csv" / "hot.parquet").exists()
+
+
+def test_help_lists_the_sharing_modes_that_are_built() -> None:
+    for command in ("run", "explain"):
+        words = invoke(command, "--help").stdout.split()
+        assert words[words.index("--sharing") + 1] == f"[{'|'.join(BUILT['sharing'])}]"

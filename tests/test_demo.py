@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from penstock.cli.demo import command_line
 from penstock.cli.demo_data import QUERIES, write_demo
 from penstock.cli.main import main
 
@@ -60,9 +61,10 @@ def test_the_page_in_a_pipe(piped: tuple[Path, str]) -> None:
 
 def test_the_printed_command_gives_the_printed_results(piped: tuple[Path, str]) -> None:
     folder, page = piped
-    (line,) = (line for line in page.splitlines() if line.strip().startswith("penstock run"))
-    words = shlex.split(line)
-    done = subprocess.run([*COMMAND, *words[1:]], cwd=folder, capture_output=True, text=True, check=True)
+    text = page.partition("Now you")[2].partition("\n\n")[0].partition("\n")[2].partition("\n")[2]
+    assert len(text.splitlines()) == 3
+    assert shlex.split(text.splitlines()[0])[:4] == [*COMMAND, "run"]
+    done = subprocess.run(text, shell=True, cwd=folder, capture_output=True, text=True, check=True)
     found = Counter(json.loads(row)["query"] for row in done.stdout.splitlines())
     assert found == counts_shown(page)
 
@@ -106,7 +108,7 @@ def test_the_page_on_a_terminal(piped: tuple[Path, str], tmp_path: Path) -> None
     """Live frames that end with the same counts."""
     shown, theirs = pty.openpty()
     began = time.monotonic()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     process = subprocess.Popen(
         [*COMMAND, "demo"], cwd=tmp_path, stdout=theirs, stderr=theirs, env=environment
     )
@@ -128,6 +130,32 @@ def test_the_page_on_a_terminal(piped: tuple[Path, str], tmp_path: Path) -> None
     assert len(frames) > 20
     assert frames == sorted(frames)
     assert counts_shown(page) == counts_shown(piped[1])
+    before, _, rest = page.replace("\r", "").partition("How it is done")
+    after = rest.partition("Now you")[2]
+    lines = [line for part in (before, after) for line in part.splitlines()]
+    assert max(len(line.rstrip()) for line in lines if sys.executable not in line) <= 80
+    assert all(line in [found.rstrip() for found in lines] for line in QUERIES.strip().splitlines())
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_command_is_named_as_it_can_be_called(
+    is_found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = tmp_path / "bin" / "penstock"
+    started.parent.mkdir()
+    started.touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(started), "demo"])
+    monkeypatch.setenv("PATH", str(started.parent if is_found else tmp_path))
+    name = "penstock" if is_found else str(started)
+    assert command_line(Path("d")).splitlines() == [
+        f"{name} run d/queries.sql \\",
+        "  -i temperature=d/temperature.parquet \\",
+        "  -i humidity=d/humidity.csv",
+    ]
+
+
+def test_the_questions_fit_a_terminal() -> None:
+    assert max(len(line) for line in QUERIES.splitlines()) <= 78
 
 
 def test_other_peoples_files_are_left_alone(tmp_path: Path) -> None:

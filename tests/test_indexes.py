@@ -273,7 +273,7 @@ def test_rows_purged_before_they_are_inserted(kind: str) -> None:
 @each_kind
 def test_memory_follows_the_window(kind: str) -> None:
     """After a burst has drained, the structure is small again; a steady window does not grow."""
-    burst, window, steady = (50_000, 1000, 40) if JIT else (6000, 30, 5)
+    burst, window, steady = (200_000, 1000, 40) if JIT else (6000, 30, 5)
     random = np.random.default_rng(3)
     index = build_index(kind, 0, random.integers(0, 10**6, burst))
     full = structure_bytes(index)

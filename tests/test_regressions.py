@@ -49,7 +49,8 @@ def test_long_texts_come_out_in_batches_that_fit(
     engine.push("b", rows(range(20), s="z" * 10))
     engine.close()
     assert sum(sizes) == 400
-    assert max(sizes) == 10
+    assert max(sizes) <= 10
+    assert len(sizes) <= 80
 
 
 def test_what_was_pushed_may_be_reused_by_the_caller(engine: penstock.Engine) -> None:

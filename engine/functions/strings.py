@@ -46,8 +46,10 @@ def substring(call: Call, text: Datum, start: Datum, count: Datum | None = None)
     parameters = (start,) if count is None else (start, count)
 
     def cut(part: pa.Array, *numbers: int) -> pa.Array:
+        if part.null_count == len(part):
+            return part
         for number in numbers:
-            if not -POSITION_LIMIT <= number < POSITION_LIMIT and part.null_count < len(part):
+            if not -POSITION_LIMIT <= number < POSITION_LIMIT:
                 raise DataError(f"Expected a position and a length of 32 bits in `{call}`, found `{number}`")
         return slice_text(part, *numbers)
 

@@ -22,6 +22,7 @@ from .check_probes import check_probes
 from .index import Probes
 
 MIN_ROWS = 256
+MANY_ROWS = 65_536
 MIN_BUCKETS = 256
 MAX_PLACES = 1 << 31
 
@@ -40,7 +41,7 @@ class HashIndex:
 
     def extend(self, keys: NDArray) -> None:
         known = self._inserted - self._tail
-        expected = known or len(keys) // 2  # nothing is known of the window when the first rows come
+        expected = max(known, len(keys) // 2)  # the window may hold as many of them as it held before
         if expected > len(self._heads):
             self._spread(2 * expected)
         if self._end + len(keys) > len(self._keys):
@@ -63,8 +64,11 @@ class HashIndex:
         self._tail = min(max(self._tail, row - self._origin), self._end)
         # Rows which nobody will see need not be inserted, and their keys may be gone when it is their turn.
         self._inserted = max(self._inserted, self._tail)
-        if len(self._heads) > max(MIN_BUCKETS, 16 * (self._end - self._tail)):
-            self._spread(2 * (self._end - self._tail))
+        live = self._end - self._tail
+        if len(self._keys) > max(MANY_ROWS, 16 * live):  # a burst is over: give its memory back
+            self._compact(0)
+        if len(self._heads) > max(MIN_BUCKETS, 16 * live):
+            self._spread(2 * live)
 
     @property
     def keys(self) -> NDArray:

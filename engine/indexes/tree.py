@@ -69,10 +69,10 @@ class TreeIndex(ABC):
         return self._serve(probes, self._keys.tail, out_prober, out_row, counting)
 
     def purge(self, row: int) -> None:
-        self._keys.drop(row)
-        tail = self._keys.tail
-        if tail > self._state[EXPIRED]:
+        tail = min(max(self._keys.tail, row), self._keys.end)
+        if tail > self._state[EXPIRED]:  # entries are found by their keys, so before these are dropped
             self._advance(max(int(self._state[INSERTED]), tail), tail)
+        self._keys.drop(tail)
         start, end, in_use = (int(self._state[slot]) for slot in (EXPIRED, INSERTED, IN_USE))
         allocated, size = self._nodes[1].shape
         if allocated > MIN_NODES and (4 * (end - start) < in_use * size or 4 * in_use < allocated):

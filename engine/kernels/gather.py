@@ -30,6 +30,16 @@ def text_offsets(starts, base, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def text_length(starts, base, rows):  # type: ignore[no-untyped-def]
+    """Bytes of all the texts at `rows` together."""
+    total = np.int64(0)
+    for i in range(len(rows)):
+        r = rows[i] - base
+        total += starts[r + 1] - starts[r]
+    return total
+
+
+@kernel
 def gather_text(starts, base, data, data_base, rows, offsets):  # type: ignore[no-untyped-def]
     """The bytes (uint8) of the texts at `rows`, one after the other, as text_offsets laid them out."""
     out = np.empty(offsets[len(rows)], np.uint8)

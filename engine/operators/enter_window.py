@@ -13,7 +13,7 @@ import numpy as np
 
 from ..operator import Counters, Stateless, pass_time
 from ..plan import WindowNode
-from ..queue import Outlet, Queue
+from ..queue import Outlet, Queue, instants_of
 
 
 class EnterWindow(Stateless):
@@ -29,7 +29,7 @@ class EnterWindow(Stateless):
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
-        batch = queue.take(queue.whole_instants(quantum), False)
+        batch = queue.take(instants_of(self.inputs, quantum), False)
         if batch is not None:
             self.counters.rows_in += batch.length
             come = np.searchsorted(batch.ts, batch.ts, side="right")

@@ -32,7 +32,7 @@ from ..kernels.merge import merge_pairs
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from ..operator import Counters
 from ..plan import EQUALITY, Band, JoinNode, SideNode
-from ..queue import Outlet, Queue
+from ..queue import Outlet, Queue, bound_of, instants_of
 from ..store import FixedColumn, Store, TextColumn, valid_bytes
 from ..types import SqlType
 from ..window import MAX_TS, Window
@@ -96,7 +96,7 @@ class Side:
         there: NDArray | None = None
         if self.node.predicate is not None:
             there = selected(evaluate_predicate(self.node.predicate, batch.column, batch.length))
-            batch = batch.take(there)
+            batch = batch if len(there) == batch.length else batch.take(there)
         keys = [evaluate(key, batch.column, batch.length) for key in self.node.keys]
         if any(key.null_count for key in keys):  # a NULL key meets nothing
             known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
@@ -264,10 +264,7 @@ class WindowJoin:
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
-        if self._instants:
-            bound = min(queue.whole_instants(rows) for queue in self.inputs)
-        else:
-            bound = min(queue.horizon(rows) for queue in self.inputs)
+        bound = (instants_of if self._instants else bound_of)(self.inputs, rows)
         taken = [queue.take(bound, not self._instants) for queue in self.inputs]
         if taken[0] is None and taken[1] is None:
             return False
@@ -319,11 +316,16 @@ class WindowJoin:
             for side, rows in ((left, left_rows), (right, right_rows))
             for k in range(len(side.node.columns))
         ]
-        pairs = Batch(ts, columns)
-        most = max(1, MAX_TEXT_BYTES // max(1, left.store.widest + right.store.widest))
-        for start in range(0, pairs.length, most):
-            whole = pairs.length <= most
-            self._emit(pairs if whole else pairs.slice(start, min(start + most, pairs.length)))
+        self._emit_within(Batch(ts, columns))
+
+    def _emit_within(self, pairs: Batch) -> None:
+        """Pass pairs on in batches whose text Arrow can address."""
+        if pairs.length > 1 and pairs.text_bytes > MAX_TEXT_BYTES:
+            half = pairs.length // 2
+            self._emit_within(pairs.slice(0, half))
+            self._emit_within(pairs.slice(half, pairs.length))
+        else:
+            self._emit(pairs)
 
     def _verified(self, left_rows: NDArray, right_rows: NDArray) -> NDArray:
         """Positions of the pairs whose keys, found equal by hash, are equal."""

@@ -65,10 +65,10 @@ class Sink:
         return pa.RecordBatch.from_arrays([ts, *columns], schema=self.schema)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Hand over what was kept, and from now on everything; if it raises on that, nothing has changed."""
-        for rows in self._kept:
-            subscriber(rows)
-        self._kept = []
+        """Hand over what was kept, and from now on everything; if it raises, the rest stays kept."""
+        while self._kept:
+            subscriber(self._kept[0])
+            del self._kept[0]
         self.subscribers.append(subscriber)
 
     def drain(self) -> pa.Table:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..batch import concatenate
 from ..operator import Counters, Stateless, pass_time
-from ..queue import Outlet, Queue
+from ..queue import Outlet, Queue, bound_of
 
 
 class Union(Stateless):
@@ -24,7 +24,7 @@ class Union(Stateless):
         self.counters = Counters()
 
     def step(self, quantum: int) -> bool:
-        bound = min(queue.horizon(quantum) for queue in self.inputs)
+        bound = bound_of(self.inputs, quantum)
         taken = [batch for queue in self.inputs if (batch := queue.take(bound, True)) is not None]
         if taken:
             rows = concatenate(taken)
