@@ -117,3 +117,20 @@ def test_replay_gives_each_row_at_its_time(tmp_path: Path) -> None:
     ]
     for _, ts, at in seen:
         assert ts / second / 2 <= at <= ts / second / 2 + 0.05
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "arrow", "arrows"])
+def test_what_was_only_read_ahead_is_not_counted_as_done(kind: str, tmp_path: Path) -> None:
+    table = make_table(250_000, 10)
+    path = write_as(kind, table, tmp_path)
+    feed = Feed("s", [[str(path)]], SCHEMA, "ts")
+    assert feed.bytes_total == path.stat().st_size
+    rows = 0
+    while (batch := feed.read()) is not None:
+        for worked in (rows, rows + len(batch) // 2, rows + len(batch)):
+            share = feed.bytes_worked(worked) / feed.bytes_total
+            assert abs(share - worked / len(table)) < 0.1
+        rows += len(batch)
+    assert rows == len(table)
+    assert feed.bytes_worked(rows) == feed.bytes_total
+    feed.close()

@@ -16,6 +16,8 @@ from oracle import Oracle, Reference, rows_of
 import penstock
 from penstock.api import NEVER
 from penstock.engine.batch import Batch
+from penstock.engine.indexes.build import INDEX_KINDS, build_index
+from penstock.engine.indexes.index import Probes
 from penstock.engine.operators import join
 from penstock.engine.reorder import Reorder
 
@@ -271,3 +273,25 @@ def test_registering_many_queries_does_not_look_at_all_the_others(engine: pensto
     for _ in range(100):
         engine.query("SELECT k FROM a WHERE k > 1")
     assert calls_to_register() <= few + 5
+
+
+@pytest.mark.parametrize("kind", INDEX_KINDS)
+def test_bursts_that_drain_leave_nothing_behind_in_an_index(kind: str) -> None:
+    """Memory of a burst goes back while rows leave; a tree finds what leaves by its key, so before that."""
+    rng = np.random.default_rng(9)
+    keys = rng.integers(0, 50, 600_000)
+    index = build_index(kind)
+    nothing = np.empty(0, np.int64)
+    tail = end = 0
+    for burst in (150_000, 10, 90_000, 1_000, 200_000, 5):
+        index.extend(keys[end : end + burst])
+        end += burst
+        for left in (0.6, 0.1, 0.03, 0.001, 0.0):
+            wanted = np.array([7])
+            probes = Probes(wanted, wanted, np.array([tail]), np.array([end]), end)
+            found = index.run(probes, nothing, nothing, True)
+            assert found == np.count_nonzero(keys[tail:end] == 7)
+            tail = max(tail, end - int(left * burst))
+            index.purge(tail)
+            assert np.array_equal(index.keys, keys[tail:end])
+    assert index.nbytes < 1_000_000  # of 200,000 rows it would be several
