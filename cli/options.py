@@ -29,11 +29,11 @@ class Speed(click.ParamType):
         return speed
 
 
-class SharingChoice(click.Choice[str]):
+class SharingChoice(click.Choice):  # generic only from Click 8.2 on
     """All modes are known by name; help lists those that are built."""
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        from penstock.options import BUILT
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        from penstock.options import BUILT  # loads Numba: only when help is asked for
 
         return f"[{'|'.join(BUILT['sharing'])}]"
 
@@ -48,8 +48,8 @@ class InputCommand(click.Command):
         except click.UsageError as error:
             for option, stream, file in zip(words, words[1:], words[2:], strict=False):
                 if option in ("-i", "--input") and "=" not in stream and not file.startswith("-"):
-                    error.message = f"{error.message.rstrip('.')}. Write -i {stream}={file}"
-                    break
+                    text = f"{error.message.rstrip('.')}. Write -i {stream}={file}"
+                    raise click.UsageError(text, ctx) from None
             raise
 
 

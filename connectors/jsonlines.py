@@ -97,7 +97,9 @@ class JsonLinesReader:
             f"Expected a JSON object, found `{_shorten(line.decode('utf-8', errors='replace'))}`",
             source=self._path,
             row=row,
-            hint="JSON lines has one object per line" if line.lstrip().startswith(b"[") else None,
+            hint="JSON lines has one object per line"
+            if row == 1 and line.lstrip().startswith(b"[")
+            else None,
         )
 
     def _parse_slowly(self, block: bytes) -> tuple[pa.RecordBatch, DataError | None]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from files_help import SCHEMA, make_table, write_as
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
