@@ -102,6 +102,53 @@ def count_pairs(  # type: ignore[no-untyped-def]
     return found
 
 
+@kernel
+def nested_loop(a_ts, a_key, b_ts, b_key, size, band, start, out_a, out_b):  # type: ignore[no-untyped-def]
+    """The nested loop as a textbook has it: each row is compared with every live row, one after the other.
+
+    All pairs with keys at most `band` apart, found by rows from `start` on; returns how many. Writing a pair
+    where there is one keeps the compiler from comparing several rows at once, as the engine's scan does.
+    """
+    i = j = a_low = b_low = found = 0
+    while i < len(a_ts) or j < len(b_ts):
+        if j == len(b_ts) or (i < len(a_ts) and a_ts[i] <= b_ts[j]):
+            while b_low < j and a_ts[i] - b_ts[b_low] >= size:
+                b_low += 1
+            if i >= start:
+                for row in range(b_low, j):
+                    if abs(a_key[i] - b_key[row]) <= band:
+                        out_a[found] = i
+                        out_b[found] = row
+                        found += 1
+            i += 1
+        else:
+            while a_low < i and b_ts[j] - a_ts[a_low] >= size:
+                a_low += 1
+            if j >= start:
+                for row in range(a_low, i):
+                    if abs(b_key[j] - a_key[row]) <= band:
+                        out_a[found] = row
+                        out_b[found] = j
+                        found += 1
+            j += 1
+    return found
+
+
+class NestedLoop:
+    """The textbook's loop over two streams: `total` pairs, and the work of the rows from `start` on."""
+
+    def __init__(self, a: Stream, b: Stream, size_us: int, band: int, start: int) -> None:
+        self._inputs = (a.ts, a.key, b.ts, b.key, size_us, band)
+        self._start = start
+        self._out = [np.zeros(8 * (len(a) + len(b)), np.int64) for _ in range(2)]
+
+    def total(self) -> int:
+        return int(nested_loop(*self._inputs, 0, *self._out))
+
+    def work(self) -> int:
+        return int(nested_loop(*self._inputs, self._start, *self._out))
+
+
 class BareJoin:
     """The loop with its arrays: `reset` before each run, which is not part of it."""
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.optimizer.weights import Weights
 
-from .bare import BareJoin
+from .bare import BareJoin, NestedLoop
 from .drive import Cuts, Feed, contestant, push_all, start
 from .memory import bench_memory
 from .outcome import Outcome, Target
@@ -31,6 +31,7 @@ SLICE_ROWS = 65_536
 BUCKETS = 1 << 15  # of the bare loop, for 10,000 rows; the fastest power of two
 KEYS = 10_000
 HEAVY_KEYS = 40
+TEXTBOOK = "nested loop, a row at a time"
 BAND = 5_000
 BAND_KEYS = 2 * BAND * RATE * WINDOW_S  # about one match per probe
 
@@ -245,16 +246,33 @@ def bench_band(outcome: Outcome, size: Size) -> None:
         runners = [
             contestant(kind, NEAR, feed, True, kind, filling) for kind, most in rows.items() if count <= most
         ]
+        if count == size.scan_rows:
+            runners.append(textbook_loop(streams[0].head(full + count), streams[1].head(full + count), full))
         found = race(runners, size.rounds)
         outcome.compare(f"{group}, {count} rows", {name: timing.answers for name, timing in found.items()})
         timings = found | timings  # of the trees, the longer run counts
+    rows[TEXTBOOK] = size.scan_rows
     for kind, timing in timings.items():
         note = f"{2 * rows[kind] / timing.best_elapsed_s:,.0f} elapsed; {2 * rows[kind]:,} rows"
-        outcome.add(group, f"engine, {kind}", 2 * rows[kind] / timing.best_cpu_s, "rows/s", note=note)
-    scan = timings["scan"].best_cpu_s / rows["scan"]
+        name = kind if kind == TEXTBOOK else f"engine, {kind}"
+        outcome.add(group, name, 2 * rows[kind] / timing.best_cpu_s, "rows/s", note=note)
+    per_row = {kind: timing.best_cpu_s / rows[kind] for kind, timing in timings.items()}
     for kind, target in (("t-tree", Target(">=", 20)), ("b+tree", None)):
-        ratio = scan / (timings[kind].best_cpu_s / rows[kind])
-        outcome.add(group, f"{kind} / scan", ratio, "x", target)
+        outcome.add(group, f"{kind} / scan", per_row["scan"] / per_row[kind], "x", target)
+    for kind in ("t-tree", "scan"):
+        outcome.add(group, f"{kind} / {TEXTBOOK}", per_row[TEXTBOOK] / per_row[kind], "x")
+
+
+def textbook_loop(a: Stream, b: Stream, full: int) -> Contestant:
+    """The nested loop that compares one row at a time: what the engine's scan would be without vectors."""
+    loop = NestedLoop(a, b, WINDOW_US, BAND, full)
+    total = loop.total()
+
+    def run(_: None) -> int:
+        loop.work()
+        return total
+
+    return Contestant(TEXTBOOK, run)
 
 
 def bench_mix(outcome: Outcome, size: Size, out: Path, weights: Weights) -> None:

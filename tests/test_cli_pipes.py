@@ -100,7 +100,11 @@ def test_a_bar_on_a_terminal(here: Path) -> None:
     assert code == 0
     assert re.search(r"[\d,]+ rows, [\d,]+/s", shown)
     assert "2016-10-01 12:00:" in shown
-    assert "%" in shown
+    shares = re.findall(
+        r"(\d+)%[^\d\r][^\r]*?2016-10-01 12:00:(\d\d)", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    )
+    assert len(shares) > 5
+    assert all(abs(int(percent) - int(seconds) / 0.6) < 12 for percent, seconds in shares), shares
     code, shown = run_on_terminal("run", "q.sql", *INPUTS, "--speed", "60x", "-q")
     assert (code, shown) == (0, "")
 
