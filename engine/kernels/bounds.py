@@ -6,6 +6,8 @@ loops take one step per comparison and no jump depends on its outcome.
 
 from __future__ import annotations
 
+import numpy as np
+
 from .jit import kernel
 
 
@@ -41,6 +43,20 @@ def first_alive(times, row_until, size, ts, base, tail, end, row_from):  # type:
     row = tail
     i = 0
     seen = 0
+    while i < len(times) and row + 4 <= end:  # four rows at once: about one expires per prober
+        last = times[i] - size
+        at = row - base
+        expired = (
+            np.int64(ts[at] <= last)
+            + np.int64(ts[at + 1] <= last)
+            + np.int64(ts[at + 2] <= last)
+            + np.int64(ts[at + 3] <= last)
+        )
+        row += expired
+        if expired < 4:
+            row_from[i] = row
+            seen += row_until[i] - row
+            i += 1
     while i < len(times) and row < end:
         is_alive = times[i] - ts[row - base] < size
         row_from[i] = row
