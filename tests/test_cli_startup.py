@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -45,18 +46,17 @@ def test_starting_costs_at_most_three_times_its_libraries(here: Path, tmp_path: 
         pa_csv.write_csv(table.slice(0, 100), here / f"{name}.csv")
     words = [*COMMAND, "run", "q.sql", "-q", "-i", "temperature=t.csv", "-i", "humidity=h.csv"]
     libraries = [sys.executable, "-c", "import numba, pyarrow"]
-    costs = {}
-    for name, command in (("run", words), ("libraries", libraries)):
-        spent = []
-        for _ in range(3):
+    costs = {"run": math.inf, "libraries": math.inf}
+    for attempt in range(8):  # in turn, so that what disturbs the machine disturbs both
+        for name, command in (("run", words), ("libraries", libraries)):
             before = os.times()
             subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
             after = os.times()
-            spent.append(
-                after.children_user - before.children_user + after.children_system - before.children_system
-            )
-        costs[name] = min(spent)
-    assert costs["run"] <= 3 * costs["libraries"], costs
+            spent = sum(after[2:4]) - sum(before[2:4])  # of the children, user and system
+            costs[name] = min(costs[name], spent)
+        if attempt >= 1 and costs["run"] <= 3 * costs["libraries"]:
+            return
+    raise AssertionError(f"expected at most three times, found {costs}")
 
 
 def test_a_run_loads_nothing_it_does_not_need(here: Path) -> None:
