@@ -404,6 +404,8 @@ def test_a_query_that_fails_on_the_data_stops_alone(sql: str, first: bool) -> No
     engine.push("b", rows(4))
     engine.push("a", rows(4))
     assert good.results().num_rows == 2 + 4
+    if bad.count:  # by rows before the bad one
+        assert bad.results().num_rows == bad.count
     with pytest.raises(penstock.DataError, match=re.escape(FAILING[sql])):
         bad.results()
     assert FAILING[sql] in engine.stats()["queries"]["bad"]["error"]

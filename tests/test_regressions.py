@@ -334,13 +334,18 @@ def test_two_queries_fail_in_one_push(engine: penstock.Engine) -> None:
 
 
 @pytest.mark.parametrize("quantum", [100, 1_000, 65_536])
-def test_what_came_before_a_failure_does_not_depend_on_the_scheduler(quantum: int) -> None:
+@pytest.mark.parametrize("bad", [0, 1, 32_767, 32_768, 39_999])
+def test_what_came_before_a_failure_depends_on_the_data_only(quantum: int, bad: int) -> None:
+    """Not on the scheduler, nor on where batches are cut: every row before the first bad one is answered."""
     engine = penstock.Engine(scheduler=RoundRobin(quantum))
     engine.execute(DECLARE.format("a"))
-    query = engine.query("SELECT 10 // k AS n FROM a")
+    query = engine.query("SELECT id, 10 // k AS n FROM a")
     with pytest.raises(penstock.DataError):
-        engine.push("a", rows(range(40_000), [1] * 39_999 + [0]))
-    assert query.results().num_rows == 32_768  # the batches before the one that failed
+        engine.push("a", rows(range(40_000), [int(i != bad) for i in range(40_000)]))
+    if bad:
+        assert query.results()["id"].to_pylist() == list(range(bad))
+    with pytest.raises(penstock.DataError):
+        query.results()
 
 
 def test_a_query_dropped_by_its_own_subscriber_is_silent(engine: penstock.Engine) -> None:

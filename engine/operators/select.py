@@ -6,6 +6,7 @@ In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothin
 from __future__ import annotations
 
 from ..batch import Batch
+from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
 from ..operator import Counters, Stateless, pass_time
@@ -36,11 +37,30 @@ class Select(Stateless):
             batch = queue.pop()
             quantum -= batch.length
             self.counters.rows_in += batch.length
-            batch = self._select(batch)
-            self.counters.rows_out += batch.length
-            self.output.put(batch)
+            try:
+                self._put(self._select(batch))
+            except DataError:
+                self._put(self._select(batch.slice(0, self._first_bad_row(batch))))
+                raise
             worked = True
         return pass_time(self.inputs, self.output) or worked
+
+    def _put(self, batch: Batch) -> None:
+        self.counters.rows_out += batch.length
+        self.output.put(batch)
+
+    def _first_bad_row(self, batch: Batch) -> int:
+        """Position of the first row that fails, by halving: what comes before it is part of the answer."""
+        good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._select(batch.slice(good, middle))
+            except DataError:
+                bad = middle
+            else:
+                good = middle
+        return good
 
     def _select(self, batch: Batch) -> Batch:
         if self._node.predicate is not None:
