@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.engine.expression import Expression
+from penstock.engine.expression import Expression, conjuncts
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.plan import (
     EQUALITY,
@@ -88,7 +88,7 @@ class Explainer:
                     shown.data["outputs"] = [str(output) for output in node.outputs]
                     shown.title = f"Select {shorten(shown.data['outputs'])}"
                 if node.predicate is not None:
-                    shown.lines.append(f"where {node.predicate}")
+                    shown.lines += where_lines(node.predicate)
                     shown.data["predicate"] = str(node.predicate)
             case UnionNode():
                 shown = Description("UnionAll", data={"node": "UnionAll"})
@@ -198,7 +198,7 @@ def side_description(
     is_known = rates.is_known(source.stream)
     shown = Description(f"{name}: {source.stream} [{side.window}]  index {choice.kind}")
     if side.predicate is not None:
-        shown.lines.append(f"where {side.predicate}")
+        shown.lines += where_lines(side.predicate)
     others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
     shown.lines.append(
         f"{estimate.kept_rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, "
@@ -245,6 +245,12 @@ def band_text(left: str, right: str, band: Band, type_: SqlType) -> str:
     low = "" if band.low is None else f"{band.low}{unit} {below} "
     high = "" if band.high is None else f" {above} {band.high}{unit}"
     return f"{low}{right} - {left}{high}"
+
+
+def where_lines(predicate: Expression) -> list[str]:
+    """A condition, each of its parts on a line of its own."""
+    first, *others = conjuncts(predicate) or (predicate,)
+    return [f"where {first}", *(f"  and {part}" for part in others)]
 
 
 def shown_outputs(outputs: tuple[Expression, ...], names: list[str]) -> list[str]:
