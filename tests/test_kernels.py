@@ -64,8 +64,9 @@ def test_first_places(rows: list[tuple[int, bool]], probers: list[int], size: in
         expected.append(min(seen, sum(place < alive.start for place in places)))
     for kernel in both(bounds.first_places):
         found = np.empty(len(probers), np.int64)
-        kernel(ints(probers), ints(until), ints(places), 0, 0, ints(come), 0, size, found)
+        seen = kernel(ints(probers), ints(until), ints(places), 0, 0, ints(come), 0, size, found)
         assert found.tolist() == expected
+        assert seen == sum(until) - sum(expected)
 
 
 @given(TIMES, st.integers(1, 4), st.integers(0, 9))

@@ -76,16 +76,20 @@ def first_places(  # type: ignore[no-untyped-def]
     """ROWS `size`: the same by places in the stream (int64 by row), of which some rows may not be stored.
 
     come_ts: times of all rows of the stream in this batch, stored or not; come: how many came before it.
-    Every row with ts up to the prober's displaces, whether the prober sees it or not.
+    Every row with ts up to the prober's displaces, whether the prober sees it or not. Returns how many rows
+    all see.
     """
     row = tail
+    arrived = 0
     seen = 0
     for i in range(len(times)):
-        while seen < len(come_ts) and come_ts[seen] <= times[i]:
-            seen += 1
-        while row < row_until[i] and places[row - base] < come + seen - size:
+        while arrived < len(come_ts) and come_ts[arrived] <= times[i]:
+            arrived += 1
+        while row < row_until[i] and places[row - base] < come + arrived - size:
             row += 1
         row_from[i] = row
+        seen += row_until[i] - row
+    return seen
 
 
 @kernel

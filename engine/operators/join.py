@@ -144,18 +144,16 @@ class Side:
         row_from = np.empty(len(row_until), np.int64)
         ts = self.store.ts
         if self.window.kind == "rows":
-            first_places(
+            seen = first_places(
                 other.ts, row_until, self.places.data, self.places.base, ts.tail,
                 self.come_ts, self.come, self.size, row_from,
             )  # fmt: skip
         elif self.window.size is None:
             row_from.fill(ts.tail)
+            seen = row_until.sum() - row_from.sum()
         else:
-            self.met += first_alive(
-                other.ts, row_until, self.size, ts.data, ts.base, ts.tail, ts.end, row_from
-            )
-            return Probes(other.low, other.high, row_from, row_until, ts.end)
-        self.met += int(row_until.sum() - row_from.sum())
+            seen = first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, ts.end, row_from)
+        self.met += int(seen)
         return Probes(other.low, other.high, row_from, row_until, ts.end)
 
     def expire(self, now: int) -> None:
