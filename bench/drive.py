@@ -80,5 +80,5 @@ def contestant(
 
 def running_join(query: Query) -> WindowJoin:
     """The join of a query that has one."""
-    operators: list[Any] = list(query._pipeline.operators.values())
-    return next(operator for operator in operators if isinstance(operator, WindowJoin))
+    (group, _), *_ = query._pipeline.joins.values()
+    return group.joins[0]

@@ -30,7 +30,14 @@ def run_join(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_join(QUICK if quick else FULL, out, tell, calibrate(quick=quick))
 
 
-BENCHES: dict[str, Bench] = {"join": run_join}
+def run_sharing(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Many queries over the same streams: sharing strategies, other systems, the paper's figures."""
+    from .sharing import FULL, QUICK, bench_sharing
+
+    return bench_sharing(QUICK if quick else FULL, out, tell)
+
+
+BENCHES: dict[str, Bench] = {"join": run_join, "sharing": run_sharing}
 
 
 def run(names: list[str], quick: bool, out: Path) -> int:

@@ -1,14 +1,14 @@
 """What flows between operators: rows in timestamp order, as columns.
 
-A column is an Arrow array, or a promise to gather one from a store when somebody asks (`Gather`): joins pass
-row numbers on, and only the columns a sink needs are ever copied. A batch that is only counted has a length
-and neither times nor columns.
+A column is an Arrow array, or a promise of one for when somebody asks: gathered from a store (`Gather`), put
+together from parts (`Joint`). Joins pass row numbers on, and only the columns a sink needs are ever copied.
+A batch that is only counted has a length and neither times nor columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,15 +37,35 @@ class Gather:
         self.rows = rows
 
 
+class Joint:
+    """A column in several parts, put together when somebody asks."""
+
+    __slots__ = ("batches", "index", "length")
+
+    def __init__(self, batches: Sequence[Batch], index: int, length: int) -> None:
+        self.batches = batches
+        self.index = index
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def joined(self) -> pa.Array:
+        return pa.concat_arrays([batch.column(self.index) for batch in self.batches])
+
+
+LazyColumn: TypeAlias = pa.Array | Gather | Joint
+
+
 class Batch:
     """`length` rows: their times (int64, non-decreasing) and their columns."""
 
     __slots__ = ("_columns", "length", "ts")
 
-    def __init__(self, ts: NDArray, columns: Sequence[pa.Array | Gather]) -> None:
+    def __init__(self, ts: NDArray, columns: Sequence[LazyColumn]) -> None:
         self.ts = ts
         self.length = len(ts)
-        self._columns: list[pa.Array | Gather] = list(columns)
+        self._columns: list[LazyColumn] = list(columns)
 
     @classmethod
     def counted(cls, length: int) -> Batch:
@@ -66,6 +86,8 @@ class Batch:
         column = self._columns[index]
         if isinstance(column, Gather):
             column = self._columns[index] = column.view.take(column.rows)
+        elif isinstance(column, Joint):
+            column = self._columns[index] = column.joined()
         return column
 
     @property
@@ -78,43 +100,58 @@ class Batch:
         return Batch(self.ts, [self._columns[index] for index in indexes])
 
     def take(self, positions: NDArray) -> Batch:
-        """The rows at these positions, which are in order."""
-        arrow = pa.array(positions) if any(isinstance(c, pa.Array) for c in self._columns) else None
+        """The rows at these positions, which are in order; columns are copied when somebody reads them."""
         rows: dict[int, NDArray] = {}
 
-        def at(column: pa.Array | Gather) -> pa.Array | Gather:
+        def at(index: int, column: LazyColumn) -> LazyColumn:
             if isinstance(column, Gather):
                 key = id(column.rows)
                 if key not in rows:
                     rows[key] = column.rows[positions]
                 return Gather(column.view, rows[key])
-            return column.take(arrow)
+            return Gather(ColumnView(self, index), positions)
 
-        return Batch(self.ts[positions], [at(column) for column in self._columns])
+        return Batch(self.ts[positions], [at(i, column) for i, column in enumerate(self._columns)])
 
     def slice(self, start: int, stop: int) -> Batch:
         """Rows [start, stop), without copying."""
 
-        def part(column: pa.Array | Gather) -> pa.Array | Gather:
+        def part(index: int) -> LazyColumn:
+            column = self._columns[index]
             if isinstance(column, Gather):
                 return Gather(column.view, column.rows[start:stop])
-            return column.slice(start, stop - start)
+            return self.column(index).slice(start, stop - start)
 
-        return Batch(self.ts[start:stop], [part(column) for column in self._columns])
+        return Batch(self.ts[start:stop], [part(index) for index in range(self.width)])
 
     def _check(self) -> None:
         assert len(self.ts) == 0 or len(self.ts) == self.length, "times and length differ"
         assert bool(np.all(self.ts[1:] >= self.ts[:-1])), "rows out of time order"
         for column in self._columns:
-            rows = len(column.rows) if isinstance(column, Gather) else len(column)
+            rows = len(column.rows if isinstance(column, Gather) else column)
             assert rows == len(self.ts), "a column is longer or shorter than the batch"
 
 
+class ColumnView:
+    """A column of a batch, to gather from."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    def take(self, rows: NDArray) -> pa.Array:
+        return self._batch.column(self._index).take(pa.array(rows))
+
+    def text_bytes(self, rows: NDArray) -> int:
+        column = self._batch.column(self._index)
+        return int(column.take(pa.array(rows)).nbytes) if pa.types.is_string(column.type) else 0
+
+
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """One batch of all rows, in the order given."""
+    """One batch of all rows, in the order given; a column is put together when somebody reads it."""
     if len(batches) == 1:
         return batches[0]
-    columns = [
-        pa.concat_arrays([batch.column(index) for batch in batches]) for index in range(batches[0].width)
-    ]
-    return Batch(np.concatenate([batch.ts for batch in batches]), columns)
+    ts = np.concatenate([batch.ts for batch in batches])
+    return Batch(ts, [Joint(batches, index, len(ts)) for index in range(batches[0].width)])

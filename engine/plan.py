@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from .expression import Expression
 from .types import SqlType
@@ -89,13 +90,58 @@ class JoinNode:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonSide:
+    """One side of what joins have in common; keys are over all columns of the stream."""
+
+    stream: str
+    kind: Literal["range", "rows"]
+    keys: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommonJoin:
+    """What joins must have in common to share their state: streams, keys, condition, kinds of window.
+
+    `owner` is the query that shares with nobody; None: any query may join in.
+    """
+
+    left: CommonSide
+    right: CommonSide
+    condition: Band | None
+    owner: str | None = None
+
+    @property
+    def sides(self) -> tuple[CommonSide, CommonSide]:
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSide:
+    """One side of a query's share in a common join: over all columns of the stream."""
+
+    window: Window
+    predicate: Expression | None
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberNode:
+    """What `join` would give, taken from a join in common; `sides` are as there, swapped against `join`'s."""
+
+    join: JoinNode
+    common: CommonJoin
+    sides: tuple[MemberSide, MemberSide]
+    swapped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class UnionNode:
     """Rows of all inputs in time order."""
 
     inputs: tuple[PlanNode, ...]
 
 
-PlanNode = SourceNode | WindowNode | SelectNode | JoinNode | UnionNode
+PlanNode = SourceNode | WindowNode | SelectNode | JoinNode | MemberNode | UnionNode
 
 
 def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
@@ -107,6 +153,8 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.input,)
         case JoinNode():
             return (node.left, node.right)
+        case MemberNode():
+            return (node.join.left, node.join.right)
         case UnionNode():
             return node.inputs
 
@@ -129,6 +177,8 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             if node.outputs is None:
                 return plan_types(node.input)
             return tuple(output.type for output in node.outputs)
+        case MemberNode():
+            return plan_types(node.join)
         case JoinNode():
             left, right = plan_types(node.left), plan_types(node.right)
             return tuple(left[i] for i in node.left_side.columns) + tuple(

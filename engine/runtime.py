@@ -1,7 +1,8 @@
 """Running plans: streams in, pipelines of operators joined by queues, sinks out.
 
-A pipeline is one query's operators. A query that fails on the data (an overflow, a division by zero) stops
-alone: its pipeline is taken out, its error is kept, the others go on.
+A pipeline is one query's own operators. Joins are run by groups: those that queries have in common once, for
+all of them. A query that fails on the data (an overflow, a division by zero) stops alone: its pipeline is
+taken out, its error is kept, the others go on.
 """
 
 from __future__ import annotations
@@ -13,33 +14,69 @@ from itertools import count
 import pyarrow as pa
 
 from .errors import DataError
+from .group import Group, build_form
 from .ingest import Ingest, StreamSchema
+from .member import Member
 from .operator import Operator
 from .operators.enter_window import EnterWindow
-from .operators.join import WindowJoin
+from .operators.join import Arrange
 from .operators.select import Select
 from .operators.sink import Sink
 from .operators.union import Union
-from .plan import JoinNode, PlanNode, SelectNode, SourceNode, UnionNode, WindowNode, plan_inputs, plan_types
+from .plan import (
+    CommonJoin,
+    JoinNode,
+    MemberNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    UnionNode,
+    WindowNode,
+    plan_inputs,
+    plan_nodes,
+)
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 
 
 @dataclass
 class Pipeline:
-    """One query at work. `operators` by the number of their plan node; the sink is not among them."""
+    """One query at work. `operators` and `joins` by the number of their plan node; the sink is in neither."""
 
     name: str
     plan: PlanNode
     sink: Sink
     operators: dict[int, Operator] = field(default_factory=dict)
+    joins: dict[int, tuple[Group, Member]] = field(default_factory=dict)
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     error: Exception | None = None
+    tally: tuple[Group, Member] | None = None
+    """Where results are counted, if that is in the join itself."""
 
     @property
     def all_operators(self) -> list[Operator]:
-        """Sources first, the sink last."""
+        """Sources first, the sink last; of joins only those that are this query's alone."""
+        alone = [
+            operator
+            for group, _ in self.joins.values()
+            if len(group.members) == 1
+            for operator in group.form.operators
+        ]
+        return [*alone, *self.own_operators]
+
+    @property
+    def own_operators(self) -> list[Operator]:
+        """Without joins."""
         return [*self.operators.values(), self.sink]
+
+    @property
+    def count(self) -> int:
+        """Result rows so far."""
+        if self.tally is None:
+            return self.sink.count
+        group, member = self.tally
+        group.form.settle()
+        return member.found
 
 
 class Runtime:
@@ -48,17 +85,26 @@ class Runtime:
     def __init__(
         self,
         clock: Callable[[], float],
+        strategy: str,
+        arrange: Arrange,
         scheduler: Scheduler | None = None,
         on_failure: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`on_failure` is told the name of a query that was stopped by an error."""
+        """`strategy`: the form of common joins; `arrange` says how one should keep its rows.
+
+        `on_failure` is told the name of a query that was stopped by an error.
+        """
         self._on_failure = on_failure
+        self._strategy = strategy
+        self._arrange = arrange
+        self.groups: dict[CommonJoin, Group] = {}
+        self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self._clock = clock
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[int, Pipeline] = {}
+        self._owners: dict[int, Pipeline | Group] = {}
         self._failures: list[Exception] = []
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
@@ -68,14 +114,15 @@ class Runtime:
 
     def add_query(self, name: str, plan: PlanNode, schema: pa.Schema, counting: bool) -> Pipeline:
         """Start a query from now on; `schema` is that of its results."""
-        parts: dict[int, Operator] = {}
-        taps: list[tuple[Outlet, Queue]] = []
-        outlet = self._build(plan, count(), name, counting, parts, taps)
-        queue = self._tap(outlet, taps, plan)
-        sink = Sink(schema, queue, f"{name}.sink", counting, self._failures.append)
-        pipeline = Pipeline(name, plan, sink, parts, taps)
+        sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append)
+        pipeline = Pipeline(name, plan, sink)
+        outlet = self._build(plan, count(), pipeline, counting)
+        if isinstance(plan, MemberNode) and counting:
+            pipeline.tally = pipeline.joins[0]
+        else:
+            self._connect(outlet, sink.inputs[0], pipeline, plan)
         self.pipelines[name] = pipeline
-        for operator in pipeline.all_operators:
+        for operator in pipeline.own_operators:
             self._owners[id(operator)] = pipeline
             self._ready.enter(operator)
         return pipeline
@@ -83,6 +130,22 @@ class Runtime:
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
         self._stop(self.pipelines.pop(name))
+
+    def alter_query(self, name: str, plan: PlanNode) -> bool:
+        """Let a query go on with other windows; False, and nothing done, if its joins are then others."""
+        pipeline = self.pipelines[name]
+        changed = [(n, node) for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)]
+        if [(n, node.common) for n, node in changed] != [(n, g.common) for n, (g, _) in pipeline.joins.items()]:
+            return False
+        if any(isinstance(node, WindowNode) for node in plan_nodes(plan)):
+            return False
+        for number, node in changed:
+            group, member = pipeline.joins[number]
+            member.started = self._starts(node)
+            group.form.alter(member, node)
+            self._sync(group)
+        pipeline.plan = plan
+        return True
 
     def push(self, stream: str, table: pa.Table) -> None:
         """Take rows into a stream and work until all is quiet."""
@@ -119,15 +182,29 @@ class Runtime:
             raise error
 
     def _fail(self, operator: Operator, error: Exception) -> None:
-        """Stop the query of an operator that raised, when what it gave before has come out."""
-        pipeline = self._owners[id(operator)]
+        """Stop the query of an operator that raised, when what it gave before has come out; of a join, all."""
+        owner = self._owners[id(operator)]
+        if isinstance(owner, Group):
+            names = {member.name for member in owner.members}
+            later = list(owner.form.operators)
+            for pipeline in [self.pipelines[name] for name in names]:
+                self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
+        else:
+            own = owner.own_operators
+            self._fail_query(owner, error, own[own.index(operator) + 1 :])
+
+    def _fail_member(self, member: Member, error: Exception) -> None:
+        """Stop a query whose share in a join cannot be known."""
+        self._fail_query(self.pipelines[member.name], error, [])
+
+    def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
             error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
-        later = pipeline.all_operators[pipeline.all_operators.index(operator) + 1 :]
+        rest = later if pipeline.sink in later else [*later, *pipeline.own_operators]
         try:
-            while any(one.step(QUANTUM_ROWS) for one in later):
+            while any(one.step(QUANTUM_ROWS) for one in rest):
                 pass
         except Exception as another:  # it is stopped anyway
             error.add_note(f"also: {another}")
@@ -135,59 +212,124 @@ class Runtime:
         self._on_failure(pipeline.name)
 
     def _stop(self, pipeline: Pipeline) -> None:
-        for outlet, queue in pipeline.taps:
-            if queue in outlet.queues:
-                outlet.queues.remove(queue)
-        for operator in pipeline.all_operators:
-            self._owners.pop(id(operator), None)
-            self._ready.leave(operator)
-            for queue in operator.inputs:
-                queue.clear()
+        disconnect(pipeline.taps)
+        for group, member in pipeline.joins.values():
+            if member in group.members:
+                member.output.queues.clear()
+                group.form.drop(member)
+                if group.members:
+                    self._sync(group)
+                else:
+                    self._close(group)
+        for operator in pipeline.own_operators:
+            self._forget(operator)
 
-    def _build(
-        self,
-        node: PlanNode,
-        numbers: Iterator[int],
-        name: str,
-        counting: bool,
-        parts: dict[int, Operator],
-        taps: list[tuple[Outlet, Queue]],
-    ) -> Outlet:
+    def _close(self, group: Group) -> None:
+        """The last query has gone."""
+        disconnect(group.taps)
+        for operator in group.entered:
+            self._forget(operator)
+        del self.groups[group.common]
+
+    def _forget(self, operator: Operator) -> None:
+        self._owners.pop(id(operator), None)
+        self._ready.leave(operator)
+        for queue in operator.inputs:
+            queue.clear()
+
+    def _sync(self, group: Group) -> None:
+        """Let the scheduler know which operators a group has now."""
+        now = list(group.form.operators)
+        for operator in group.entered:
+            if operator not in now:
+                self._owners.pop(id(operator), None)
+                self._ready.leave(operator)
+        for operator in now:
+            if operator in group.entered:
+                self._ready.add(operator)
+            else:
+                self._owners[id(operator)] = group
+                self._ready.enter(operator)
+        group.entered = now
+
+    def _build(self, node: PlanNode, numbers: Iterator[int], pipeline: Pipeline, counting: bool) -> Outlet:
         """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
         number = next(numbers)
         if isinstance(node, SourceNode):
             return self.streams[node.stream].output
-        queues = tuple(
-            self._tap(self._build(part, numbers, name, False, parts, taps), taps, part)
-            for part in plan_inputs(node)
-        )
-        label = f"{name}.{number}"
+        if isinstance(node, MemberNode):
+            next(numbers), next(numbers)  # its two streams
+            return self._join(node, number, pipeline, counting)
+        assert not isinstance(node, JoinNode), "joins are run by groups"
+        queues = []
+        for part in plan_inputs(node):
+            queues.append(Queue())
+            self._connect(self._build(part, numbers, pipeline, False), queues[-1], pipeline, part)
+        label = f"{pipeline.name}.{number}"
         operator: Operator
         match node:
             case WindowNode():
                 operator = EnterWindow(node, queues[0], label)
             case SelectNode():
                 operator = Select(node, queues[0], label)
-            case JoinNode():
-                types = (plan_types(node.left), plan_types(node.right))
-                operator = WindowJoin(node, types, (queues[0], queues[1]), label, counting)
             case UnionNode():
-                operator = Union(queues, label)
-        parts[number] = operator
+                operator = Union(tuple(queues), label)
+        pipeline.operators[number] = operator
         return operator.output
 
-    def _tap(self, outlet: Outlet, taps: list[tuple[Outlet, Queue]], node: PlanNode) -> Queue:
-        queue = Queue(outlet.punctuation, node.columns if isinstance(node, SourceNode) else None)
+    def _join(self, node: MemberNode, number: int, pipeline: Pipeline, counting: bool) -> Outlet:
+        """A member of the group that runs the join, which is set up if there is none."""
+        group = self.groups.get(node.common) or self._open(node.common)
+        member = Member(pipeline.name, node, counting)
+        member.started = self._starts(node)
+        group.form.add(member)
+        pipeline.joins[number] = group, member
+        self._sync(group)
+        return member.output
+
+    def _starts(self, node: MemberNode) -> list[int]:
+        """How far the two streams have come; BEGINNING for one that had no rows."""
+        streams = [self.streams[side.stream] for side in node.common.sides]
+        return [stream.output.punctuation if stream.rows_in else BEGINNING for stream in streams]
+
+    def _open(self, common: CommonJoin) -> Group:
+        streams = [self.streams[side.stream] for side in common.sides]
+        taps: list[tuple[Outlet, Queue]] = []
+        for stream in streams:
+            queue = Queue(stream.output.punctuation)
+            queue.closed = stream.output.closed
+            stream.output.queues.append(queue)
+            taps.append((stream.output, queue))
+        types = streams[0].schema.types, streams[1].schema.types
+        name = common.owner or f"join {next(self._group_numbers)}"
+        form = build_form(
+            self._strategy, common, types, (taps[0][1], taps[1][1]), name, self._arrange, self._fail_member
+        )
+        group = self.groups[common] = Group(name, common, self._strategy, form, taps)
+        return group
+
+    def _connect(self, outlet: Outlet, queue: Queue, pipeline: Pipeline, node: PlanNode) -> None:
+        """Let a queue have what an outlet gives; of a stream, the columns its plan node names."""
+        queue.punctuation = outlet.punctuation
         queue.closed = outlet.closed
-        outlet.queues.append(queue)
         if isinstance(node, SourceNode):
-            taps.append((outlet, queue))
-        return queue
+            queue.columns = node.columns
+            pipeline.taps.append((outlet, queue))
+        outlet.queues.append(queue)
 
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()
+        for group in self.groups.values():
+            for operator in group.form.operators:
+                operator._check()
         for pipeline in self.pipelines.values():
             if pipeline.error is None:
-                for operator in pipeline.all_operators:
+                for operator in pipeline.own_operators:
                     operator._check()
+
+
+def disconnect(taps: list[tuple[Outlet, Queue]]) -> None:
+    for outlet, queue in taps:
+        if queue in outlet.queues:
+            outlet.queues.remove(queue)

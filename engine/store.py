@@ -166,6 +166,13 @@ class Store:
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array)
 
+    def add_column(self, type_: SqlType) -> None:
+        """Keep one more column, which is NULL in the rows that are there."""
+        tail = self.ts.tail
+        column = TextColumn(tail) if type_ is SqlType.VARCHAR else FixedColumn(type_, tail)
+        column.append(pa.nulls(len(self), ARROW_TYPES[type_]))
+        self.columns.append(column)
+
     def drop(self, row: int) -> None:
         """Rows below `row` are dead."""
         if row > self.ts.tail:

@@ -20,6 +20,7 @@ from .expression import write_duration
 
 # A ts lies strictly between -MAX_TS and MAX_TS, so that the difference of two fits into an int64.
 MAX_TS = 1 << 62
+FOREVER = (1 << 63) - 1  # the size of an unbounded window
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ points, and the weight is what fits the measured times best to the accesses that
 points are rates; cost is linear in those by construction, so ours are window sizes, where a formula could
 be wrong. The fit minimises the relative error: indexes are chosen by ratios, at small windows as at large.
 
-Beyond the paper's weights: what a match costs in a tree, what a pair costs after it is found, and what a row
-costs whatever the index.
+Beyond the paper's weights: what a match costs in a tree, what a pair costs after it is found, what a row
+costs whatever the index; and for joins that queries have in common, what one more slice costs a row, one more
+index a prober, one more query a pair.
 """
 
 from __future__ import annotations
@@ -21,18 +22,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.arrangement import Arrangement
+from penstock.engine.batch import Batch
 from penstock.engine.expression import Column
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.ingest import StreamSchema
+from penstock.engine.kernels.bounds import first_alive
+from penstock.engine.kernels.jit import kernel
 from penstock.engine.kernels.merge import merge_pairs
 from penstock.engine.plan import EQUALITY, JoinNode, SideNode, SourceNode
+from penstock.engine.queue import Queue
 from penstock.engine.runtime import Runtime
 from penstock.engine.store import Store
 from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
 from .cost import ACCESSES, OURS
+from .share_joins import share_join
 from .weights import Weights
 
 # As in the paper, processor time: others may be using the machine. Elapsed time where that clock is coarse.
@@ -43,6 +50,8 @@ processor_time = (
 NOTHING = np.empty(0, np.int64)
 MATCHES = (0.25, 1.0, 4.0, 16.0)  # per probe, in turn over the windows
 BATCH_ROWS = 8_192
+SLICE_ROWS = 4_096  # handed on at once between operators, and pairs routed at once
+SLICES = 8  # passed in one run
 STEP_ROWS = 8  # rows that enter, and leave, at once
 SCAN_ROWS = 10_000_000  # looked at by a scan in one run
 
@@ -84,9 +93,16 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     pair = pair_time(effort, rng)
     row = row_time(effort, rng)
     progress(f"{walk * 1e9:.3g} ns a match in a tree, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
-    return Weights(
-        *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row, machine()
+    sharing = slice_time(effort), shelf_time(effort, rng), route_time(effort, rng)
+    slice_row, shelf_probe, route = (seconds * 1e9 for seconds in sharing)
+    progress(
+        f"shared joins: {slice_row:.3g} ns a row and slice, {shelf_probe:.3g} ns a probe of one more index, "
+        f"{route:.3g} ns a pair and query"
     )
+    return Weights(
+        *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
+        *sharing, machine(),
+    )  # fmt: skip
 
 
 def fit(points: list[tuple[float, float]]) -> float:
@@ -199,11 +215,11 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
         ts = np.cumsum(rng.exponential(gap_us, rows)).astype(np.int64)
         tables.append(pa.table({"ts": pa.array(ts, pa.timestamp("us")), "key": rng.integers(0, rows, rows)}))
     side = SideNode(Window("range", gap_us), None, (Column(SqlType.BIGINT, 1),), (), "scan")
-    plan = JoinNode(SourceNode("a", types), SourceNode("b", types), side, side, EQUALITY)
+    plan = share_join(JoinNode(SourceNode("a", types), SourceNode("b", types), side, side, EQUALITY), None)
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:
-        runtime = Runtime(processor_time)
+        runtime = Runtime(processor_time, strategy="mem-opt", arrange=lambda _: Arrangement(("scan", "scan")))
         for name in "ab":
             runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
         runtime.add_query("q", plan, schema, True)
@@ -215,6 +231,77 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
 
     run()
     return fastest(effort.runs, run) / (2 * rows)
+
+
+def slice_time(effort: Effort) -> float:
+    """Seconds for a row to be handed on to one more slice of a chain: a batch of references goes through a
+    queue, and it is settled which of the rows kept there each of them still meets. Probing is not in it."""
+    ts = np.arange(SLICE_ROWS)
+    batch = Batch(ts, [pa.array(ts), pa.array(ts)])
+    until, row_from = np.full(SLICE_ROWS, SLICE_ROWS), np.empty(SLICE_ROWS, np.int64)
+
+    def run() -> float:
+        queue = Queue()
+        began = processor_time()
+        for _ in range(SLICES):
+            queue.put(batch)
+            queue.promise(SLICE_ROWS)
+            taken = queue.take(SLICE_ROWS, False)
+            assert taken is not None, "nothing came out of the queue"
+            first_alive(taken.ts, until, SLICE_ROWS // 2, ts, 0, 0, SLICE_ROWS, row_from)
+        return processor_time() - began
+
+    run()
+    return fastest(4 * effort.runs, run) / (SLICES * SLICE_ROWS)
+
+
+def shelf_time(effort: Effort, rng: np.random.Generator) -> float:
+    """Seconds of a probe into a hash index that holds nothing, a batch at a time."""
+    index = build_index("hash")
+    keys = rng.integers(0, 1 << 40, BATCH_ROWS)
+    none = np.zeros(BATCH_ROWS, np.int64)
+
+    def run() -> float:
+        probes = Probes(keys, keys, none, none, 0)
+        began = processor_time()
+        index.run(probes, NOTHING, NOTHING, True)
+        return processor_time() - began
+
+    run()
+    return fastest(8 * effort.runs, run) / BATCH_ROWS
+
+
+def route_time(effort: Effort, rng: np.random.Generator, queries: int = 16) -> float:
+    """Seconds to test a pair against a query: is it young enough, is its value high enough; which are taken.
+
+    A quarter of the tests succeed, in no order.
+    """
+    ages, values = rng.integers(0, 1_000, (2, SLICE_ROWS))
+    windows = rng.integers(1, 1_000, queries)
+    lows = rng.integers(1, 1_000, queries)
+    taken = np.empty(SLICE_ROWS, np.int64)
+
+    def run() -> float:
+        began = processor_time()
+        route_pairs(ages, values, windows, lows, taken)
+        return processor_time() - began
+
+    run()
+    return fastest(8 * effort.runs, run) / (queries * SLICE_ROWS)
+
+
+@kernel
+def route_pairs(ages, values, windows, lows, taken):  # type: ignore[no-untyped-def]
+    """What a router does: each query in turn lists its pairs in `taken`. All int64; how many there were."""
+    total = 0
+    for query in range(len(windows)):
+        window, low = windows[query], lows[query]
+        count = 0
+        for pair in range(len(ages)):
+            taken[count] = pair
+            count += (ages[pair] < window) & (values[pair] >= low)
+        total += count
+    return total
 
 
 def machine() -> str:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.expression import Expression, conjuncts
 from penstock.engine.operators.join import WindowJoin
+from penstock.engine.operators.side import Side
 from penstock.engine.plan import (
     EQUALITY,
     Band,
     JoinNode,
+    MemberNode,
     PlanNode,
     SelectNode,
     SideNode,
@@ -30,7 +32,7 @@ from penstock.engine.types import SqlType
 
 from .choose_indexes import IndexChoice, choose_index
 from .logical import Query
-from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_join
+from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
 
 
@@ -67,8 +69,8 @@ class Explainer:
             top.lines.append(f"stopped: {pipeline.error}")
             top.data["error"] = str(pipeline.error)
         if self._analyze:
-            top.lines.append(f"measured: {pipeline.sink.count:,} results")
-            top.data["results"] = pipeline.sink.count
+            top.lines.append(f"measured: {pipeline.count:,} results")
+            top.data["results"] = pipeline.count
         return top
 
     def _node(self, node: PlanNode, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
@@ -92,8 +94,10 @@ class Explainer:
                     shown.data["predicate"] = str(node.predicate)
             case UnionNode():
                 shown = Description("UnionAll", data={"node": "UnionAll"})
-            case JoinNode():
+            case MemberNode():
                 return self._join(node, number, pipeline, numbers)
+            case JoinNode():
+                raise AssertionError("joins are run by groups")
         shown.data["id"] = number
         if self._analyze and number in pipeline.operators:
             counters = pipeline.operators[number].counters
@@ -106,17 +110,20 @@ class Explainer:
         shown.below = [self._node(part, pipeline, numbers) for part in plan_inputs(node)]
         return shown
 
-    def _join(self, node: JoinNode, number: int, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
+    def _join(self, member: MemberNode, number: int, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
+        node = member.join
         expected = estimate_join(node, self._rates)
-        running = pipeline.operators[number]
-        assert isinstance(running, WindowJoin), "the plan and what runs have come apart"
+        group, _ = pipeline.joins[number]
+        running = group.joins[0]
+        running.refresh()
+        sides_at_work = running.sides[::-1] if member.swapped else running.sides
         title = f"WindowJoin {condition_text(node)}"
         shown = Description(
             title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)}
         )
         choices = [
-            choose_index(node.condition, expected.by_right, self._weights, running.left.index.kind),
-            choose_index(node.condition, expected.by_left, self._weights, running.right.index.kind),
+            choose_index(node.condition, expected.by_right, self._weights, sides_at_work[0].index_kind),
+            choose_index(node.condition, expected.by_left, self._weights, sides_at_work[1].index_kind),
         ]
         cost = sum(choice.cost for choice in choices) + self._handling(expected)
         rows = expected.left.rows + expected.right.rows
@@ -132,7 +139,7 @@ class Explainer:
             "pairs_per_s": expected.pair_rate,
         }
         if self._analyze:
-            self._measure(shown, running, expected)
+            self._measure(shown, running, sides_at_work, expected)
         sides = zip(
             ("left", "right"),
             (node.left, node.right),
@@ -151,14 +158,18 @@ class Explainer:
         rows = estimate.left.rate + estimate.right.rate
         return rows * self._weights.row + estimate.pair_rate * self._weights.pair
 
-    def _measure(self, shown: Description, running: WindowJoin, expected: JoinEstimate) -> None:
+    def _measure(
+        self, shown: Description, running: WindowJoin, sides: Sequence[Side], expected: JoinEstimate
+    ) -> None:
+        running.settle()
+        left, right = sides
         counters = running.counters
         shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
         shown.lines.append(
             f"measured: state {running.state_rows:,} rows, {running.state_bytes:,} bytes "
-            f"(left {len(running.left.store):,}, right {len(running.right.store):,})"
+            f"(left {len(left):,}, right {len(right):,})"
         )
-        seen = measure_join(running, expected)
+        seen = measure_sides(left, right, expected)
         shown.data["measured"] = {
             "rows_in": counters.rows_in,
             "rows_out": counters.rows_out,
@@ -167,14 +178,15 @@ class Explainer:
             "state_bytes": running.state_bytes,
         }
         if seen.measured:
+            condition = running.common.condition
             cost = (
-                choose_index(running.condition, seen.by_right, self._weights, running.left.index.kind).cost
-                + choose_index(running.condition, seen.by_left, self._weights, running.right.index.kind).cost
+                choose_index(condition, seen.by_right, self._weights, left.index_kind).cost
+                + choose_index(condition, seen.by_left, self._weights, right.index_kind).cost
                 + self._handling(seen)
             )
             span_s = (
-                max(running.left.last_ts, running.right.last_ts)
-                - min(running.left.first_ts or 0, running.right.first_ts or 0)
+                max(left.last_ts, right.last_ts)
+                - min(left.first_ts or 0, right.first_ts or 0)
             ) / 1e6
             used = counters.busy_s / span_s
             shown.lines.append(

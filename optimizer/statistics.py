@@ -5,12 +5,16 @@ Before data flows: declared or sampled rates, else the defaults here. While it f
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.expression import conjuncts
-from penstock.engine.operators.join import Side, WindowJoin
-from penstock.engine.plan import EQUALITY, JoinNode, PlanNode, SideNode, SourceNode
-from penstock.engine.window import Window
+from penstock.engine.member import Member
+from penstock.engine.operators.join import WindowJoin
+from penstock.engine.operators.side import Side
+from penstock.engine.plan import EQUALITY, Band, CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
+from penstock.engine.window import FOREVER, Window
 
 from .cost import Direction
 
@@ -80,7 +84,10 @@ class Rates:
 
     def of(self, node: PlanNode) -> float:
         assert isinstance(node, SourceNode), "a join's inputs are streams"
-        return self._rates.get(node.stream, DEFAULT_RATE)
+        return self.of_stream(node.stream)
+
+    def of_stream(self, stream: str) -> float:
+        return self._rates.get(stream, DEFAULT_RATE)
 
     def is_known(self, stream: str) -> bool:
         return stream in self._rates
@@ -90,14 +97,28 @@ def estimate_join(node: JoinNode, rates: Rates) -> JoinEstimate:
     """What to expect of a join before it has run."""
     left = estimate_side(node.left_side, rates.of(node.left))
     right = estimate_side(node.right_side, rates.of(node.right))
-    band = node.condition
+    return JoinEstimate(left, right, expected_matches(node.condition))
+
+
+def estimate_common(members: Sequence[Member], common: CommonJoin, rates: Rates) -> JoinEstimate:
+    """What to expect of a join that queries have in common: the longest windows, what any of them needs."""
+    sides = []
+    for number, side in enumerate(common.sides):
+        rate = rates.of_stream(side.stream)
+        window = max((m.window(number) for m in members), key=lambda w: window_rows(w, rate))
+        predicates = {member.node.sides[number].predicate for member in members}
+        dropped = math.prod(1 - DEFAULT_PASS ** len(conjuncts(predicate)) for predicate in predicates)
+        sides.append(SideEstimate(rate, rate * (1 - dropped), window_rows(window, rate) * (1 - dropped)))
+    return JoinEstimate(sides[0], sides[1], expected_matches(common.condition))
+
+
+def expected_matches(band: Band | None) -> float:
+    """The share of pairs that satisfy a condition nothing is known of."""
     if band is None:
-        share = 1.0
-    elif band == EQUALITY:
-        share = 1 / DEFAULT_KEYS
-    else:
-        share = DEFAULT_HALF if band.low is None or band.high is None else DEFAULT_BAND
-    return JoinEstimate(left, right, share)
+        return 1.0
+    if band == EQUALITY:
+        return 1 / DEFAULT_KEYS
+    return DEFAULT_HALF if band.low is None or band.high is None else DEFAULT_BAND
 
 
 def estimate_side(side: SideNode, rate: float) -> SideEstimate:
@@ -107,7 +128,11 @@ def estimate_side(side: SideNode, rate: float) -> SideEstimate:
 
 def measure_join(join: WindowJoin, expected: JoinEstimate) -> JoinEstimate:
     """What a running join has shown so far; where that is too little, what was expected."""
-    left, right = join.left, join.right
+    return measure_sides(*join.sides, expected)
+
+
+def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstimate:
+    """The same of two sides, in whichever order."""
     span_us = max(side.last_ts for side in (left, right)) - min(
         side.first_ts if side.first_ts is not None else side.last_ts for side in (left, right)
     )
@@ -121,5 +146,7 @@ def measure_join(join: WindowJoin, expected: JoinEstimate) -> JoinEstimate:
 
 def measure_side(side: Side, span_s: float) -> SideEstimate:
     rate = side.rows_in / span_s
-    share = side.store.ts.end / side.rows_in
-    return SideEstimate(rate, rate * share, window_rows(side.window, rate) * share)
+    share = side.rows_kept / side.rows_in
+    size = None if side.size == FOREVER else side.size
+    window = Window("rows" if side.by_place else "range", size)
+    return SideEstimate(rate, rate * share, window_rows(window, rate) * share)

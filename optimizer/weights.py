@@ -22,7 +22,12 @@ SHIPPED = Path(__file__).with_name("default_weights.json")
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Seconds: per row accessed in a search (P) and in an update (I) of each index, as in Table 1 and
-    equation 7 of the window-join paper; per match walked in a tree; per pair passed on; per row taken in."""
+    equation 7 of the window-join paper; per match walked in a tree; per pair passed on; per row taken in.
+
+    For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
+    (C_sys of the state-slice paper); shelf_probe, for a row to probe one more index, which holds nothing;
+    route, for a pair to be tested against one query. Files stored before these were measured lack them.
+    """
 
     scan_search: float
     scan_update: float
@@ -35,6 +40,9 @@ class Weights:
     tree_walk: float
     pair: float
     row: float
+    slice_row: float = 6e-9
+    shelf_probe: float = 4e-9
+    route: float = 8e-10
     machine: str = "unknown"
 
     def of(self, kind: str) -> tuple[float, float]:

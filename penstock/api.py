@@ -66,7 +66,7 @@ class Query:
     @property
     def count(self) -> int:
         """Result rows so far, read or not."""
-        return self._pipeline.sink.count
+        return self._pipeline.count
 
     @property
     def complete_from(self) -> datetime.datetime | None:
@@ -151,6 +151,7 @@ class Engine:
         import time
 
         from penstock.engine.runtime import Runtime
+        from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
@@ -161,7 +162,9 @@ class Engine:
         self._index = check_index(index)
         self._weights = weights or load()
         self._rates = Rates()
-        self._runtime = Runtime(time.perf_counter, scheduler, self._forget_lateness)
+        self._sharing = sharing
+        arrange = Arranger(sharing, self._index, self._rates, self._weights)
+        self._runtime = Runtime(time.perf_counter, sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
@@ -194,7 +197,7 @@ class Engine:
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
         bound = bind_query(parse_query(sql), self._catalog, refuse_unbuilt)
-        return self._start(name, bound, self._plan(bound, count_only), count_only)
+        return self._start(name, bound, self._plan(bound, count_only, name), count_only)
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -231,7 +234,7 @@ class Engine:
         name = stream if stream in self._runtime.streams else self._stream(stream).name
         table = data if isinstance(data, pa.Table) else to_table(data, name)
         self._runtime.push(name, table)
-        if None in self._index and self._runtime.rows_in >= self._look_again_at:
+        if self._runtime.rows_in >= self._look_again_at:
             self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()
 
@@ -289,16 +292,17 @@ class Engine:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _plan(self, bound: logical.Query, counting: bool) -> PlanNode:
+    def _plan(self, bound: logical.Query, counting: bool, name: str) -> PlanNode:
         from penstock.engine.plan import JoinNode
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
+        from penstock.optimizer.share_joins import share_joins
         from penstock.optimizer.statistics import estimate_join
 
         def choose(node: JoinNode) -> JoinNode:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
-        return plan_query(bound, choose, counting)
+        return share_joins(plan_query(bound, choose, counting), name if self._sharing == "unshared" else None)
 
     def _start(self, name: str, bound: logical.Query, plan: PlanNode, counting: bool) -> Query:
         fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]
@@ -356,24 +360,10 @@ class Engine:
             raise UsageError(f"Expected an open engine, found it closed: only before close() {what}")
 
     def _reconsider(self) -> None:
-        """Change a join's indexes when what was measured says another would cost clearly less."""
-        from penstock.engine.operators.join import WindowJoin
-        from penstock.engine.plan import JoinNode, plan_nodes
-        from penstock.optimizer.choose_indexes import better_index
-        from penstock.optimizer.statistics import estimate_join, measure_join
-
-        for pipeline in self._runtime.pipelines.values():
-            for number, running in pipeline.operators.items():
-                if pipeline.error is not None or not isinstance(running, WindowJoin):
-                    continue
-                node = list(plan_nodes(pipeline.plan))[number]
-                assert isinstance(node, JoinNode), "the plan and what runs have come apart"
-                seen = measure_join(running, estimate_join(node, self._rates))
-                sides = ((running.left, seen.by_right), (running.right, seen.by_left))
-                for forced, (side, direction) in zip(self._index, sides, strict=True):
-                    kind = better_index(side.index.kind, node.condition, direction, self._weights)
-                    if seen.measured and forced is None and kind is not None:
-                        side.reindex(kind)
+        """Let every join be arranged anew, by what was measured."""
+        for group in self._runtime.groups.values():
+            for join in group.joins:
+                join.reconsider()
 
 
 def require_text(what: str, value: object) -> None:

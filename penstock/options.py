@@ -6,10 +6,10 @@ from penstock.engine.errors import UsageError, did_you_mean
 from penstock.engine.indexes.build import INDEX_KINDS
 
 KNOWN = {
-    "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"),
+    "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu"),
     "expiry": ("auto", "ita", "nta", "time-message", "piggyback"),
 }
-BUILT = {"sharing": ("auto", "unshared"), "expiry": ("auto",)}
+BUILT = {"sharing": KNOWN["sharing"], "expiry": ("auto",)}
 
 
 def check_option(option: str, value: str) -> None:

@@ -45,7 +45,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                     raise fail(BindError, f"Expected a new name, found a query `{name}` already", where)
                 bound = bind_query(statement.select, catalog, refuse_unbuilt)
                 names[name.lower()] = name
-                later(engine._start, name, bound, engine._plan(bound, False), False)
+                later(engine._start, name, bound, engine._plan(bound, False, name), False)
             case written.DropQuery(name=name):
                 if name.lower() not in names:
                     hint = did_you_mean(name, names.values())

@@ -11,7 +11,8 @@ from penstock.engine.runtime import Runtime
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
-    """Streams (rows in = processed + late + held) and queries with their operators, sources first."""
+    """Streams (rows in = processed + late + held), queries with their own operators, sources first, and the
+    joins that queries have in common with theirs."""
     streams = {
         name: {
             "rows_in": ingest.rows_in,
@@ -24,13 +25,23 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
     }
     queries = {
         name: {
-            "results": pipeline.sink.count,
+            "results": pipeline.count,
             "error": None if pipeline.error is None else str(pipeline.error),
             "operators": [operator_stats(operator) for operator in pipeline.all_operators],
         }
         for name, pipeline in runtime.pipelines.items()
     }
-    return {"streams": streams, "queries": queries}
+    groups = [
+        {
+            "name": group.name,
+            "strategy": group.strategy,
+            "queries": [member.name for member in group.members],
+            "operators": [operator_stats(operator) for operator in group.form.operators],
+        }
+        for group in runtime.groups.values()
+        if len(group.members) > 1
+    ]
+    return {"streams": streams, "queries": queries, "groups": groups}
 
 
 def operator_stats(operator: Operator) -> dict[str, Any]:
@@ -47,5 +58,5 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
         "busy_s": operator.counters.busy_s,
     }
     if isinstance(operator, WindowJoin):
-        stats["indexes"] = [operator.left.index.kind, operator.right.index.kind]
+        stats["indexes"] = [side.index_kind for side in operator.sides]
     return stats

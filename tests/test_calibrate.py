@@ -15,8 +15,10 @@ import pytest
 from penstock.engine.errors import DataError
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.optimizer import weights as stored
-from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows
+from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows, route_pairs
 from penstock.optimizer.weights import SHIPPED, Weights, load, read, save
+
+SHARING = ("slice_row", "shelf_probe", "route")
 
 
 @pytest.fixture
@@ -46,7 +48,11 @@ def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[st
     # a row of a scan is compared with others at once; one in a tree or a bucket is looked for
     assert weights.scan_search < weights.hash_search
     assert weights.scan_search < weights.ttree_search
+    # looking into one more index is dearer than comparing a pair once more, cheaper than taking a row in
+    assert weights.route < weights.shelf_probe < weights.row
+    assert weights.slice_row < weights.row
     assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
+    assert lines[-1].startswith("shared joins: ")
 
 
 def test_machine_names_no_machine() -> None:
@@ -65,6 +71,17 @@ def test_saved_weights_are_loaded(home: Path, measured: tuple[Weights, list[str]
     assert path == home / "weights.json"
     assert load() == measured[0]
     assert [entry.name for entry in home.iterdir()] == ["weights.json"]
+
+
+def test_weights_stored_before_joins_were_shared_are_read(home: Path) -> None:
+    """What they lack is as the package has it, to the order of magnitude."""
+    shipped = dataclasses.asdict(read(SHIPPED))
+    older = {name: value for name, value in shipped.items() if name not in SHARING}
+    (home / "weights.json").write_text(json.dumps(older))
+    loaded = dataclasses.asdict(load())
+    assert {name: loaded[name] for name in older} == older
+    for name in SHARING:
+        assert shipped[name] / 3 < loaded[name] < 3 * shipped[name]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +129,17 @@ def test_fit_minimises_the_relative_error() -> None:
 
     best = fit(points)
     assert error(best) < min(error(0.99 * best), error(1.01 * best))
+
+
+def test_the_router_that_is_timed_finds_what_each_query_takes() -> None:
+    ages, values, windows, lows = np.random.default_rng(7).integers(0, 20, (4, 12))
+    windows, lows = windows[:5], lows[:5]
+    taken = np.full(12, -1)
+    naive = [
+        np.flatnonzero((ages < w) & (values >= low)).tolist() for w, low in zip(windows, lows, strict=True)
+    ]
+    assert route_pairs(ages, values, windows, lows, taken) == sum(map(len, naive))
+    assert taken[: len(naive[-1])].tolist() == naive[-1]
 
 
 @pytest.mark.parametrize("kind", INDEX_KINDS)

@@ -17,7 +17,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.hash import link_rows, run_hash
+from ..kernels.hash import count_slices, link_rows, run_hash
+from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
 
@@ -57,6 +58,23 @@ class HashIndex:
             self._keys, self._links, self._heads, self._origin, self._inserted,
             probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end,
             probes.cursor, out_prober, out_row, counting,
+        )  # fmt: skip
+        return int(found)
+
+    def run_slices(
+        self, probes: Probes, times: NDArray, pos: NDArray, base: int, slices: Slices, histogram: NDArray
+    ) -> int:
+        """Serve all probers, adding each pair to the slice of its age; how many pairs were found.
+
+        times: int64 per prober; pos: int64, when row r came at r - base; an age is the difference.
+        """
+        check_probes(
+            probes, self._origin + self._tail, self._origin + self._end, self._origin + self._inserted
+        )
+        found, self._inserted = count_slices(
+            self._keys, self._links, self._heads, self._origin, self._inserted,
+            probes.key_low, probes.row_from, probes.row_until, probes.end, probes.cursor,
+            times, pos, base, slices.ends, slices.first, slices.shift, histogram,
         )  # fmt: skip
         return int(found)
 

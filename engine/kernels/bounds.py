@@ -102,3 +102,41 @@ def silence_displaced(ts, places, come_ts, come, size, key_low, key_high):  # ty
         if places[i] < come + seen - size:
             key_low[i] = 1
             key_high[i] = 0
+
+
+@kernel
+def precede(times, ts, first, inclusive, seen):  # type: ignore[no-untyped-def]
+    """Who of some new rows (times ts, non-decreasing; the first has row number `first`) precedes each prober.
+
+    times: int64, the probers'. Fills seen (int64): the row number below which rows precede the prober: older
+    ones, and those of its own ts if inclusive.
+    """
+    j = 0
+    for i in range(len(times)):
+        last = times[i] if inclusive else times[i] - 1
+        while j < len(ts) and ts[j] <= last:
+            j += 1
+        seen[i] = first + j
+
+
+@kernel
+def first_within(clock, reach, size, pos, base, row_from, row_until):  # type: ignore[no-untyped-def]
+    """Raise row_from to the first row within each prober's own reach: clock - pos < reach.
+
+    clock, reach: int64 per prober; pos: int64 by row, non-decreasing; rows older than `size` are out already.
+    Returns how many rows all see.
+    """
+    seen = 0
+    for i in range(len(clock)):
+        low, high = row_from[i], row_until[i]
+        if reach[i] < size:
+            last = clock[i] - reach[i]
+            while low < high:
+                middle = (low + high) >> 1
+                if pos[middle - base] <= last:
+                    low = middle + 1
+                else:
+                    high = middle
+            row_from[i] = low
+        seen += row_until[i] - low
+    return seen

@@ -15,6 +15,7 @@ import numpy as np
 
 from .cursor import AT_ROW, DONE, PROBER, RESUME
 from .jit import expand, kernel
+from .slices import slice_of
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -97,6 +98,42 @@ def run_hash(  # type: ignore[no-untyped-def]
     # 3. insert what no prober of this batch saw
     while inserted < end - origin:
         link(keys, links, heads, shift, inserted)
+        inserted += 1
+    cursor[PROBER] = len(key_low)
+    cursor[DONE] = 1
+    return found, inserted
+
+
+@kernel
+def count_slices(  # type: ignore[no-untyped-def]
+    keys, links, heads, origin, inserted, key_low, row_from, row_until, end, cursor,
+    times, pos, base, ends, first, shift, histogram,
+):  # fmt: skip
+    """Insert and probe in order, equality only, counting each match in the slice of its age.
+
+    times: int64 per prober; pos: int64 by row less `base`, when it came; ends, first, shift: see slices.py;
+    histogram: int64 by slice, added to. Returns (pairs, places inserted so far).
+    """
+    buckets = shift_of(len(heads))
+    found = np.int64(0)
+    ahead = origin - base
+    for prober in range(cursor[PROBER], len(key_low)):
+        until = row_until[prober] - origin
+        while inserted < until:
+            link(keys, links, heads, buckets, inserted)
+            inserted += 1
+        key = key_low[prober]
+        oldest = row_from[prober] - origin
+        now = times[prober]
+        place = np.int64(heads[bucket_of(key, buckets)])
+        while place >= oldest:
+            # Counted whether it matches or not, by 1 or by 0: a jump would be guessed wrong too often.
+            is_match = np.int64(keys[place] == key)
+            histogram[slice_of(now - pos[place + ahead], ends, first, shift)] += is_match
+            found += is_match
+            place = np.int64(links[place])
+    while inserted < end - origin:
+        link(keys, links, heads, buckets, inserted)
         inserted += 1
     cursor[PROBER] = len(key_low)
     cursor[DONE] = 1

@@ -1,15 +1,20 @@
-"""Window join of two streams.
+"""Window join of two streams, for one query or for many that have it in common.
 
 In:      rows of both sides, each in time order.
-Out:     for every pair that satisfies the key condition while both rows are in their windows, one row at the
-         later of the two times: the left's columns, then the right's.
-Kept:    each side's live rows (store) and their keys (index).
+Out:     to each member, for every pair that satisfies the key condition while both rows are in its windows
+         and satisfy its predicates, one row at the later of the two times: the columns it asked for.
+Kept:    each side's rows that some member still needs, once (see side.py).
 Dropped: a row when no row still to come can meet it, known from both inputs' punctuations.
 
-A batch is worked off in two independent directions: the left's rows probe the right's index, in which the
-right's rows of the batch are inserted as their turn comes, and the other way round. Each direction has the
-index that suits it. Pairs of the two directions are merged by time. Law: a pair is found by the later of its
-rows; of rows with one ts in one batch, by the left's.
+A batch is worked off in independent directions: the left's rows probe the right's shelves, into whose
+indexes the right's rows of the batch are inserted as their turn comes, and the other way round. Pairs of all
+directions are merged by time. Law: a pair is found by the later of its rows; of rows with one ts in one
+batch, by the left's.
+
+One probe serves all members: the slice of a pair, [w1, w2) between two members' windows, is looked up from
+its age, and which members take it from the slice and the lineage of both rows (see query_index.py). No row
+ever moves from slice to slice. Where results are only counted, each slice counts its pairs, and a member's
+count is the sum over its slices, taken when somebody asks.
 
 Within RANGE windows a row can be worked as soon as both inputs have reached its ts. A ROWS window is only
 known once its instant is over, so then rows wait until both inputs have passed their ts.
@@ -17,188 +22,64 @@ known once its instant is over, so then rows wait until both inputs have passed 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS, Batch, Gather
-from ..buffer import RowBuffer
-from ..evaluate import evaluate, evaluate_predicate, selected
-from ..indexes.build import build_index
+from ..arrangement import Arrangement
+from ..batch import NO_ROWS, Batch, Gather, View
+from ..coverage import note_coverage
+from ..indexes.hash import HashIndex
 from ..indexes.index import Probes
-from ..kernels.bounds import first_alive, first_places, meet, silence_displaced
+from ..kernels.bounds import meet, precede
 from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.merge import merge_pairs
-from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
+from ..member import Member
 from ..operator import Counters
-from ..plan import EQUALITY, Band, JoinNode, SideNode
+from ..plan import CommonJoin, MemberNode
+from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue, bound_of, instants_of
-from ..store import FixedColumn, Store, TextColumn, valid_bytes
+from ..shelf import Shelf
+from ..store import FixedColumn, TextColumn
 from ..types import SqlType
-from ..window import MAX_TS, Window
+from ..window import MAX_TS
+from .side import ROW_BITS, ROW_MASK, Side, as_matrix
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MIN_PAIRS = 1_024
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 MAX_PAIRS = 32_768  # of one direction in flight: bounds the output buffer whatever one probe may match
+MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
-class Side:
-    """One input of the join: its queue, its live rows, their index."""
+class Arrange(Protocol):
+    """Says how a join should keep its rows, given its members and what it has measured so far."""
 
-    def __init__(self, node: SideNode, types: tuple[SqlType, ...], queue: Queue, band: Band | None) -> None:
-        self.node = node
-        self.queue = queue
-        self.band = band
-        """What a row of this side seeks on the other: other key - own key."""
-        self.types = types
-        self.key_types = tuple(key.type for key in node.keys)
-        stored = [types[i] for i in node.columns]
-        self.verify: tuple[int, ...] = ()
-        if is_hashed(self.key_types):
-            self.verify = tuple(range(len(stored), len(stored) + len(node.keys)))
-            stored += [t if t is SqlType.VARCHAR else SqlType.BIGINT for t in self.key_types]
-        self.store = Store(stored)
-        self.index = build_index(node.index)
-        self.window: Window = node.window
-        self.size = INT_MAX if node.window.size is None else node.window.size
-        self.rows_in = 0
-        self.found = 0
-        """Pairs found by probing this side."""
-        self.met = 0
-        """Live rows of this side that its probers could have matched: found / met is the selectivity."""
-        self.first_ts: int | None = None
-        self.last_ts = 0
-        # a ROWS window counts all rows of the stream, also those that are not stored
-        self.places = RowBuffer("int64")
-        self.come = 0
-        self.filled_ts: int | None = None
-        """When as many rows had come as a ROWS window holds."""
-        # rows of the batch being worked
-        self.come_ts: NDArray = NO_ROWS
-        self.first_row = 0
-        self.ts: NDArray = NO_ROWS
-        self.low: NDArray = NO_ROWS
-        self.high: NDArray = NO_ROWS
-
-    def arrive(self, batch: Batch | None) -> None:
-        """Store the rows of a batch that can meet others, and settle what they seek."""
-        self.first_row = self.store.ts.end
-        self.come += len(self.come_ts)
-        if batch is None:
-            self.come_ts = self.ts = self.low = self.high = NO_ROWS
-            return
-        self.rows_in += batch.length
-        self.first_ts = int(batch.ts[0]) if self.first_ts is None else self.first_ts
-        self.last_ts = int(batch.ts[-1])
-        self.come_ts = batch.ts
-        # 1. rows that take part
-        there: NDArray | None = None
-        if self.node.predicate is not None:
-            there = selected(evaluate_predicate(self.node.predicate, batch.column, batch.length))
-            batch = batch if len(there) == batch.length else batch.take(there)
-        keys = [evaluate(key, batch.column, batch.length) for key in self.node.keys]
-        if any(key.null_count for key in keys):  # a NULL key meets nothing
-            known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
-            there = known if there is None else there[known]
-            batch = batch.take(known)
-            positions = pa.array(known)
-            keys = [key.take(positions) for key in keys]
-        self.ts = batch.ts
-        if self.window.kind == "rows":
-            places = np.arange(len(self.come_ts)) if there is None else there
-            self.places.append(places + self.come)
-            if self.filled_ts is None and self.come + len(self.come_ts) >= self.size:
-                self.filled_ts = int(self.come_ts[self.size - self.come - 1])
-        # 2. what they seek, and what they are found by
-        codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
-        if self.band is None:
-            self.low = np.full(batch.length, INT_MIN)
-            self.high = np.full(batch.length, INT_MAX)
-            own = np.zeros(batch.length, np.int64)
-        else:
-            own = combine(codes)
-            if self.band == EQUALITY:
-                self.low = self.high = own
-            else:
-                self.low, self.high = seek(keys[0], self.key_types[0], self.band)
-        # 3. keep
-        arrays = [batch.column(i) for i in self.node.columns]
-        if self.verify:
-            arrays += [
-                key if type_ is SqlType.VARCHAR else pa.array(code)
-                for key, code, type_ in zip(keys, codes, self.key_types, strict=True)
-            ]
-        self.store.append(batch.ts, arrays)
-        self.index.extend(own)
-
-    def silence(self) -> None:
-        """Rows of a ROWS window displaced at their own instant were never there: they seek nothing."""
-        if self.window.kind == "rows" and len(self.ts):
-            self.low, self.high = self.low.copy(), self.high.copy()
-            places = self.places.live[-len(self.ts) :]
-            silence_displaced(self.ts, places, self.come_ts, self.come, self.size, self.low, self.high)
-
-    def probes_by(self, other: Side, row_until: NDArray) -> Probes:
-        """The work of `other`'s new rows probing this side, of which each sees the rows below row_until."""
-        row_from = np.empty(len(row_until), np.int64)
-        ts = self.store.ts
-        if self.window.kind == "rows":
-            seen = first_places(
-                other.ts, row_until, self.places.data, self.places.base, ts.tail,
-                self.come_ts, self.come, self.size, row_from,
-            )  # fmt: skip
-        elif self.window.size is None:
-            row_from.fill(ts.tail)
-            seen = row_until.sum() - row_from.sum()
-        else:
-            seen = first_alive(other.ts, row_until, self.size, ts.data, ts.base, ts.tail, ts.end, row_from)
-        self.met += int(seen)
-        return Probes(other.low, other.high, row_from, row_until, ts.end)
-
-    def expire(self, now: int) -> None:
-        """Drop what no row at `now` or later can meet."""
-        ts = self.store.ts
-        if self.window.kind == "rows":
-            come = self.come + len(self.come_ts)
-            tail = self.places.tail + int(self.places.live.searchsorted(come - self.size))
-            self.places.drop(tail)
-        elif self.window.size is None:
-            return
-        else:
-            tail = ts.tail + int(ts.live.searchsorted(now - self.size, side="right"))
-        if tail > ts.tail:
-            self.store.drop(tail)
-            self.index.purge(tail)
-
-    def reindex(self, kind: str) -> None:
-        """Change the index, keeping what it holds; between batches only."""
-        self.index = build_index(kind, self.store.ts.tail, self.index.keys)
-
-    @property
-    def nbytes(self) -> int:
-        return self.store.nbytes + self.index.nbytes + (self.places.nbytes if self.places.end else 0)
-
-    def _check(self) -> None:
-        self.store._check()
-        self.index._check()
-        assert len(self.index.keys) == len(self.store), "index and store hold different rows"
+    def __call__(self, join: WindowJoin) -> Arrangement: ...
 
 
 class Direction:
-    """One side's new rows probing the other side: pairs found and not yet passed on."""
+    """One side's new rows probing one shelf of the other: pairs found and not yet passed on."""
 
     def __init__(self) -> None:
         self.prober = np.empty(MIN_PAIRS, np.int64)
         self.row = np.empty(MIN_PAIRS, np.int64)
         self.at = self.count = 0
         self.probes: Probes | None = None
+        self.side: Side
+        self.by: Side
+        self.shelf: Shelf
+        self.base = 0
 
-    def begin(self, probes: Probes) -> None:
+    def begin(self, side: Side, number: int, by: Side, probes: Probes) -> None:
+        """Rows of `by` are about to probe shelf `number` of `side`."""
+        self.side, self.by, self.shelf, self.base = side, by, side.shelves[number], number << ROW_BITS
         self.probes = probes
         self.at = self.count = 0
 
-    def fill(self, probed: Side) -> None:
+    def fill(self) -> None:
         """Find more pairs if all found so far have been passed on."""
         assert self.probes is not None, "no batch is being worked"
         if self.at < self.count or self.probes.done:
@@ -206,12 +87,31 @@ class Direction:
         if self.count == len(self.row) < MAX_PAIRS:
             self.prober, self.row = (np.empty(2 * self.count, np.int64) for _ in range(2))
         self.at = 0
-        self.count = probed.index.run(self.probes, self.prober, self.row, False)
-        probed.found += self.count
+        self.count = self.shelf.index.run(self.probes, self.prober, self.row, False)
+        self.side.found += self.count
 
     @property
     def done(self) -> bool:
         return self.probes is None or self.probes.done
+
+    @property
+    def pending(self) -> int:
+        return self.count - self.at
+
+    def pairs_until(self, bound: int | None) -> tuple[NDArray, NDArray, NDArray]:
+        """(ts, left references, right references) of the pairs up to a time, which are passed on thereby."""
+        probers = self.prober[self.at : self.count]
+        ts = self.by.ts[probers]
+        stop = len(ts) if bound is None else int(ts.searchsorted(bound, side="right"))
+        mine = self.row[self.at : self.at + stop] + self.base
+        theirs = self.by.refs[probers[:stop]]
+        self.at += stop
+        return (ts[:stop], mine, theirs) if self.side.number == 0 else (ts[:stop], theirs, mine)
+
+    @property
+    def last_ts(self) -> int:
+        """Of the last pair found."""
+        return int(self.by.ts[self.prober[self.count - 1]])
 
 
 class WindowJoin:
@@ -219,46 +119,154 @@ class WindowJoin:
 
     def __init__(
         self,
-        node: JoinNode,
-        types: tuple[tuple[SqlType, ...], tuple[SqlType, ...]],
+        common: CommonJoin,
+        types: tuple[Sequence[SqlType], Sequence[SqlType]],
         queues: tuple[Queue, Queue],
         name: str,
-        counting: bool,
+        arrange: Arrange,
+        on_failure: Callable[[Member, Exception], None],
     ) -> None:
         self.name = name
         self.inputs = queues
         self.output = Outlet(min(queue.punctuation for queue in queues))
         self.counters = Counters()
-        self.condition = band = node.condition
-        self.left = Side(node.left_side, types[0], queues[0], band)
-        self.right = Side(node.right_side, types[1], queues[1], None if band is None else band.mirrored())
-        self._instants = "rows" in (self.left.window.kind, self.right.window.kind)
-        self._counting = counting and not self.left.verify
-        self._count_after = counting and not self._counting
-        self._by_left = Direction()
-        self._by_right = Direction()
+        self.common = common
+        band = common.condition
+        bands = band, None if band is None else band.mirrored()
+        self.left, self.right = self.sides = (
+            Side(0, common.left, types[0], queues[0], bands[0]),
+            Side(1, common.right, types[1], queues[1], bands[1]),
+        )
+        self.members: list[Member] = []
+        self.arrangement = Arrangement(("scan", "scan"))
+        self._arrange = arrange
+        self._on_failure = on_failure
+        self._instants = self.left.by_place or self.right.by_place
+        self._is_stale = False
+        self._counted: list[Member] = []
+        self._delivered: list[Member] = []
+        self._count_index: QueryIndex | None = None
+        self._report_index: QueryIndex | None = None
+        self._directions: list[Direction] = []
         self._working = False
         self._now = self.output.punctuation
 
+    # -- members ------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Let a query in: it takes part from the next row on."""
+        self.members.append(member)
+        member.output.punctuation = self.output.punctuation
+        member.output.closed = self.output.closed
+        self._is_stale = True
+
+    def drop(self, member: Member) -> None:
+        """Let a query go; what it alone needed is forgotten."""
+        self.settle()
+        self.members.remove(member)
+        for side in self.sides:
+            side.unfilled = [one for one in side.unfilled if one is not member]
+        self._is_stale = True
+
+    def alter(self, member: Member, node: MemberNode) -> None:
+        """Let a query go on with other windows."""
+        self.settle()
+        member.former = member.node if member.former is None else member.former
+        member.node = node
+        member.is_new = True
+        for side in self.sides:
+            side.unfilled = [one for one in side.unfilled if one is not member]
+            member.filled[side.number] = None
+        self._is_stale = True
+
+    def reconsider(self) -> None:
+        """Ask again how rows should be kept, before the next batch."""
+        self._is_stale = True
+
+    def refresh(self) -> None:
+        """Take changes of the members into account; between batches only."""
+        if not self._is_stale or self._working or not self.members:
+            return
+        self._is_stale = False
+        self.settle()
+        self.arrangement = self._arrange(self)
+        new = [member for member in self.members if member.is_new]
+        must_move = [side.prepare(self.members, new, self.arrangement) for side in self.sides]
+        self._counted = [member for member in self.members if member.counting]
+        self._delivered = [member for member in self.members if not member.counting]
+        whole = self._index_of(self.members)
+        self._count_index = self._report_index = whole
+        if self._counted and self._delivered:
+            self._count_index, self._report_index = self._index_of(self._counted), self._index_of(self._delivered)
+        note_coverage(self.members, self.sides, self._now)
+        for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
+            side.query_index = whole
+            if kind != side.index_kind:
+                side.reindex(kind)
+            if must:
+                side.rearrange()
+            side.expire(self._now)
+
+    def _index_of(self, members: Sequence[Member]) -> QueryIndex:
+        """Which of these members take a pair."""
+        windows = np.array([[m.size(side) for m in members] for side in (0, 1)], np.int64)
+        low, high, bits = [], [], []
+        leaf_counts: list[int] = []
+        dim_sides: list[int] = []
+        word_sides: list[int] = []
+        for side in self.sides:
+            if side.is_uniform:
+                continue
+            demands = {}
+            for member in members:
+                predicate = member.node.sides[side.number].predicate
+                if predicate not in demands:
+                    demands[predicate] = side.lineage.demand(predicate)
+            own = [demands[member.node.sides[side.number].predicate] for member in members]
+            low.append(np.stack([demand.low for demand in own]))
+            high.append(np.stack([demand.high for demand in own]))
+            bits.append(np.stack([demand.bits for demand in own]))
+            leaf_counts += side.lineage.leaf_counts
+            if side.births_matter:
+                low.append(np.array([[member.born[side.number]] for member in members], np.int32))
+                high.append(np.full((len(members), 1), side.generation, np.int32))
+                leaf_counts.append(side.generation + 1)
+            dim_sides += [side.number] * side.tag_widths[0]
+            word_sides += [side.number] * side.tag_widths[1]
+
+        def stacked(parts: list[NDArray], dtype: type) -> NDArray:
+            return np.hstack(parts) if parts else np.empty((len(members), 0), dtype)
+
+        return QueryIndex(
+            windows, stacked(low, np.int32), stacked(high, np.int32), stacked(bits, np.int64),
+            leaf_counts, dim_sides, word_sides,
+        )  # fmt: skip
+
+    def settle(self) -> None:
+        """Bring the counts of the members that only count up to date."""
+        if self._count_index is None or not self._counted:
+            return
+        found = self._count_index.settle()
+        for member, count in zip(self._counted, found.tolist(), strict=True):
+            member.found += count
+            self.counters.rows_out += count
+
+    # -- a batch ------------------------------------------------------------------------------------
+
     def step(self, quantum: int) -> bool:
+        self.refresh()
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         # 1. find  2. merge by time  3. pass on
-        if self._counting:
+        if self._report_index is None or not self._delivered:
             self._count()
         else:
-            self._by_left.fill(self.right)
-            self._by_right.fill(self.left)
-            self._merge()
-        if self._by_left.done and self._by_right.done and not self._pending:
+            self._deliver()
+        if all(direction.done and not direction.pending for direction in self._directions):
             self._working = False
+            self._report_failures()
             self._pass_time()
         return True
-
-    @property
-    def _pending(self) -> int:
-        left, right = self._by_left, self._by_right
-        return left.count - left.at + right.count - right.at
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
@@ -266,85 +274,267 @@ class WindowJoin:
         taken = [queue.take(bound, not self._instants) for queue in self.inputs]
         if taken[0] is None and taken[1] is None:
             return False
-        for side, batch in zip((self.left, self.right), taken, strict=True):
+        for side, batch in zip(self.sides, taken, strict=True):
             side.arrive(batch)
             self.counters.rows_in += 0 if batch is None else batch.length
-        for side in (self.left, self.right):
+        for side in self.sides:
             side.silence()
-        left, right = self.left, self.right
-        seen_by_left, seen_by_right = np.empty(len(left.ts), np.int64), np.empty(len(right.ts), np.int64)
-        meet(left.ts, right.ts, left.first_row, right.first_row, seen_by_left, seen_by_right)
-        self._by_left.begin(right.probes_by(left, seen_by_left))
-        self._by_right.begin(left.probes_by(right, seen_by_right))
+        left, right = self.sides
+        pairs = [(left, n) for n in range(len(left.shelves))] + [(right, n) for n in range(len(right.shelves))]
+        while len(self._directions) < len(pairs):
+            self._directions.append(Direction())
+        del self._directions[len(pairs) :]
+        if len(left.shelves) == len(right.shelves) == 1:
+            seen = [np.empty(len(side.ts), np.int64) for side in self.sides]
+            meet(
+                left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1]
+            )
+            by_left = right.probes_by(left, right.shelves[0], seen[0])
+            by_right = left.probes_by(right, left.shelves[0], seen[1])
+            self._directions[0].begin(left, 0, right, by_right)
+            self._directions[1].begin(right, 0, left, by_left)
+        else:
+            for direction, (side, number) in zip(self._directions, pairs, strict=True):
+                other, shelf = self.sides[1 - side.number], side.shelves[number]
+                row_until = np.empty(len(other.ts), np.int64)
+                precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
+                direction.begin(side, number, other, side.probes_by(other, shelf, row_until))
         self._working = True
         return True
 
+    def _report_failures(self) -> None:
+        """Tell of members whose predicate failed on the data; what came before has been passed on."""
+        for side in self.sides:
+            failures, side.failures = side.failures, []
+            for failure in failures:
+                for member in list(self.members):
+                    if member.node.sides[side.number].predicate == failure.predicate:
+                        self._on_failure(member, failure.error)
+
+    # -- counting -----------------------------------------------------------------------------------
+
     def _count(self) -> None:
-        nothing = NO_ROWS
-        found = 0
-        for direction, probed in ((self._by_left, self.right), (self._by_right, self.left)):
-            assert direction.probes is not None, "no batch is being worked"
-            pairs = probed.index.run(direction.probes, nothing, nothing, True)
-            probed.found += pairs
-            found += pairs
-        self._emit(Batch.counted(found))
+        index = self._count_index
+        assert index is not None, "members without an index"
+        for direction in self._directions:
+            side, probes = direction.side, direction.probes
+            assert probes is not None, "no batch is being worked"
+            if probes.done:
+                continue
+            simple = index.is_plain and not self._instants and not side.verified
+            probed = direction.shelf.index
+            if simple and len(index.slices(side.number).ends) == 1:
+                found = probed.run(probes, NO_ROWS, NO_ROWS, True)
+                index.histogram(side.number)[0] += found
+                side.found += found
+            elif simple and isinstance(probed, HashIndex):
+                pos = direction.shelf.pos
+                found = probed.run_slices(
+                    probes, direction.by.ts, pos.data, pos.base,
+                    index.slices(side.number), index.histogram(side.number),
+                )  # fmt: skip
+                side.found += found
+            else:
+                direction.fill()
+                self._count_pairs(index, side.number, *self._checked(*direction.pairs_until(None)))
 
-    def _merge(self) -> None:
-        a, b, left, right = self._by_left, self._by_right, self.left, self.right
-        room = self._pending
-        if not room:
+    def _count_pairs(
+        self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
+    ) -> None:
+        if not len(ts):
             return
-        ts, left_rows, right_rows = (np.empty(room, np.int64) for _ in range(3))
-        count, a.at, b.at = merge_pairs(
-            a.prober, a.row, a.at, a.count, a.done, left.ts, left.first_row,
-            b.prober, b.row, b.at, b.count, b.done, right.ts, right.first_row,
-            ts, left_rows, right_rows,
-        )  # fmt: skip
-        if count < room:
-            ts, left_rows, right_rows = ts[:count], left_rows[:count], right_rows[:count]
-        if left.verify:
-            keep = self._verified(left_rows, right_rows)
-            if len(keep) < count:
-                ts, left_rows, right_rows = ts[keep], left_rows[keep], right_rows[keep]
-        if self._count_after:
-            self._emit(Batch.counted(len(ts)))
+        refs = left, right
+        age = self.sides[probed].ages(ts, refs[probed])
+        other = self.sides[1 - probed]
+        own_age = other.ages(ts, refs[1 - probed]) if other.by_place else None
+        index.count(probed, age, own_age, *self._tags(index, refs))
+
+    def _tags(self, index: QueryIndex, refs: tuple[NDArray, NDArray]) -> tuple[NDArray, NDArray]:
+        """Leaves and words of both rows of each pair."""
+        length = len(refs[0])
+        if index.is_plain:
+            return np.empty((0, length), np.int32), np.empty((0, length), np.int64)
+        parts = [side.tags_at(rows) for side, rows in zip(self.sides, refs, strict=True)]
+        return (
+            as_matrix(parts[0][0] + parts[1][0], length, np.int32),
+            as_matrix(parts[0][1] + parts[1][1], length, np.int64),
+        )
+
+    # -- delivering ---------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        for direction in self._directions:
+            direction.fill()
+        ts, left, right = self._checked(*self._merged())
+        if not len(ts):
             return
+        index = self._report_index
+        assert index is not None, "members without an index"
+        views = self._views()
+        if self._everything_to_all(index):
+            for member in self._delivered:
+                self._emit(member, views, ts, left, right)
+            if self._counted:
+                self._count_merged(ts, (left, right))
+            return
+        ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
+        probed = (ages[1] > ages[0]).astype(np.uint8)
+        age = np.maximum(*ages)
+        own_age = np.minimum(*ages) if self._instants else None
+        tags = self._tags(index, (left, right))
+        self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
+        if self._counted:
+            self._count_merged(ts, (left, right))
+
+    def _everything_to_all(self, index: QueryIndex) -> bool:
+        """Whether every pair that is found belongs to every member."""
+        return (
+            index.is_plain
+            and not self._instants
+            and all(len(index.slices(side.number).ends) == 1 for side in self.sides)
+            and all(
+                shelf.lifetime == self._delivered[0].size(side.number)
+                for side in self.sides
+                for shelf in side.shelves
+            )
+        )
+
+    def _count_merged(self, ts: NDArray, refs: tuple[NDArray, NDArray]) -> None:
+        """Count pairs of both directions for the members that only count."""
+        index = self._count_index
+        assert index is not None, "members without an index"
+        ages = [side.ages(ts, rows) for side, rows in zip(self.sides, refs, strict=True)]
+        for probed in (0, 1):
+            here = np.flatnonzero((ages[1] > ages[0]) == bool(probed))
+            if len(here):
+                own_age = ages[1 - probed][here] if self._instants else None
+                tags = self._tags(index, (refs[0][here], refs[1][here]))
+                index.count(probed, ages[probed][here], own_age, *tags)
+
+    def _report(
+        self,
+        index: QueryIndex,
+        views: tuple[dict[int, View], dict[int, View]],
+        pairs: tuple[NDArray, NDArray, NDArray],
+        known: tuple[NDArray, NDArray, NDArray | None, NDArray, NDArray],
+    ) -> None:
+        """Pass pairs on to the members that take them."""
+        ts, left, right = pairs
+        probed, age, own_age, leaves, words = known
+        room = max(len(self._delivered), min(MAX_ENTRIES, len(ts) * len(self._delivered)))
+        members, positions = np.empty(room, np.int32), np.empty(room, np.int32)
+        ask = index.report_each if self.arrangement.routed else index.report
+        start = 0
+        while start < len(ts):
+            count, start = ask(probed, age, own_age, leaves, words, start, members, positions)
+            ids, starts, sorted_positions = split_by_member(
+                members[:count], positions[:count], len(self._delivered)
+            )
+            for i, one in enumerate(ids.tolist()):
+                taken = sorted_positions[starts[i] : starts[i + 1]]
+                member = self._delivered[one]
+                if len(taken) == len(ts):
+                    self._emit(member, views, ts, left, right)
+                else:
+                    self._emit(member, views, ts[taken], left[taken], right[taken])
+
+    def _views(self) -> tuple[dict[int, View], dict[int, View]]:
+        """The stored columns somebody reads, as they are now."""
+        left, right = (
+            {
+                column: side.view(column)
+                for column in {i for m in self._delivered for i in m.node.sides[side.number].columns}
+            }
+            for side in self.sides
+        )
+        return left, right
+
+    def _emit(
+        self,
+        member: Member,
+        views: tuple[dict[int, View], dict[int, View]],
+        ts: NDArray,
+        left: NDArray,
+        right: NDArray,
+    ) -> None:
         columns = [
-            Gather(side.store.columns[k].view(), rows)
-            for side, rows in ((left, left_rows), (right, right_rows))
-            for k in range(len(side.node.columns))
+            [Gather(views[side][column], rows) for column in member.node.sides[side].columns]
+            for side, rows in ((0, left), (1, right))
         ]
-        self._emit_within(Batch(ts, columns))
+        if member.node.swapped:
+            columns.reverse()
+        self._emit_within(member, Batch(ts, columns[0] + columns[1]))
 
-    def _emit_within(self, pairs: Batch) -> None:
+    def _emit_within(self, member: Member, pairs: Batch) -> None:
         """Pass pairs on in batches whose text Arrow can address."""
         if pairs.length > 1 and pairs.text_bytes > MAX_TEXT_BYTES:
             half = pairs.length // 2
-            self._emit_within(pairs.slice(0, half))
-            self._emit_within(pairs.slice(half, pairs.length))
-        else:
-            self._emit(pairs)
+            self._emit_within(member, pairs.slice(0, half))
+            self._emit_within(member, pairs.slice(half, pairs.length))
+            return
+        member.found += pairs.length
+        self.counters.rows_out += pairs.length
+        member.output.put(pairs)
 
-    def _verified(self, left_rows: NDArray, right_rows: NDArray) -> NDArray:
-        """Positions of the pairs whose keys, found equal by hash, are equal."""
-        keep = np.ones(len(left_rows), np.uint8)
-        for i, j in zip(self.left.verify, self.right.verify, strict=True):
-            a, b = self.left.store.columns[i], self.right.store.columns[j]
+    def _merged(self) -> tuple[NDArray, NDArray, NDArray]:
+        """(ts, left references, right references) of the pairs that may go out now, in time order."""
+        if len(self._directions) == 2 and self._directions[0].side is not self._directions[1].side:
+            return self._merged_two()
+        ends = [one.last_ts for one in self._directions if not one.done and one.count]
+        bound = min(ends, default=None)
+        parts = [one.pairs_until(bound) for one in self._directions if one.pending]
+        if not parts:
+            return NO_ROWS, NO_ROWS, NO_ROWS
+        ts, left, right = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(ts, kind="stable")
+        return ts[order], left[order], right[order]
+
+    def _merged_two(self) -> tuple[NDArray, NDArray, NDArray]:
+        """The same where each side has one shelf."""
+        b, a = self._directions
+        left, right = self.sides
+        room = a.pending + b.pending
+        ts, left_rows, right_rows = (np.empty(room, np.int64) for _ in range(3))
+        if not room:
+            return ts, left_rows, right_rows
+        count, a.at, b.at = merge_pairs(
+            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row,
+            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row,
+            ts, left_rows, right_rows,
+        )  # fmt: skip
+        return ts[:count], left_rows[:count], right_rows[:count]
+
+    def _checked(
+        self, ts: NDArray, left: NDArray, right: NDArray
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Of pairs whose keys were found equal by hash, those whose keys are equal."""
+        if not self.left.verified or not len(ts):
+            return ts, left, right
+        keep = np.ones(len(ts), np.uint8)
+        numbers = (left >> ROW_BITS) << 20 | (right >> ROW_BITS)
+        for number in np.unique(numbers).tolist():
+            here = np.flatnonzero(numbers == number)
+            shelves = self.left.shelves[number >> 20], self.right.shelves[number & 0xFFFFF]
+            keep[here] = self._equal(shelves, left[here] & ROW_MASK, right[here] & ROW_MASK)
+        kept = np.flatnonzero(keep)
+        return (ts, left, right) if len(kept) == len(ts) else (ts[kept], left[kept], right[kept])
+
+    def _equal(self, shelves: tuple[Shelf, Shelf], left: NDArray, right: NDArray) -> NDArray:
+        """Whether the keys of the pairs are equal; one byte each."""
+        keep = np.ones(len(left), np.uint8)
+        for slot in range(len(self.left.verified)):
+            a, b = (shelf.store.columns[slot] for shelf in shelves)
             if isinstance(a, TextColumn) and isinstance(b, TextColumn):
                 keep_equal_text(
-                    a.starts.data, a.starts.base, a.data.data, a.data.base, left_rows,
-                    b.starts.data, b.starts.base, b.data.data, b.data.base, right_rows, keep,
+                    a.starts.data, a.starts.base, a.data.data, a.data.base, left,
+                    b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
                 )  # fmt: skip
             else:
                 assert isinstance(a, FixedColumn) and isinstance(b, FixedColumn), "keys of two kinds"
-                keep_equal(
-                    a.values.data, a.values.base, left_rows, b.values.data, b.values.base, right_rows, keep
-                )
-        return np.flatnonzero(keep)
+                keep_equal(a.values.data, a.values.base, left, b.values.data, b.values.base, right, keep)
+        return keep
 
-    def _emit(self, batch: Batch) -> None:
-        self.counters.rows_out += batch.length
-        self.output.put(batch)
+    # -- time ---------------------------------------------------------------------------------------
 
     def _pass_time(self) -> bool:
         """Expire and promise as far as both inputs have come; False if that is no further than before."""
@@ -352,17 +542,24 @@ class WindowJoin:
         moved = self._now < now < MAX_TS
         if moved:
             self._now = now
-            self.left.expire(now)
-            self.right.expire(now)
+            for side in self.sides:
+                side.expire(now)
+                if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
+                    self._is_stale = True
             self.output.promise(now)
+            for member in self._delivered:
+                member.output.promise(now)
         if now == MAX_TS and not self.output.closed:
             self.output.close()
+            for member in self.members:
+                member.output.close()
             moved = True
         return moved
 
     @property
     def state_rows(self) -> int:
-        return len(self.left.store) + len(self.right.store)
+        self.refresh()
+        return len(self.left) + len(self.right)
 
     @property
     def state_bytes(self) -> int:
@@ -370,5 +567,7 @@ class WindowJoin:
 
     def _check(self) -> None:
         if not self._working:
-            self.left._check()
-            self.right._check()
+            self.refresh()
+            for side in self.sides:
+                side._check()
+

@@ -1,0 +1,34 @@
+"""How a join that queries have in common keeps its rows and finds the queries a pair belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Of the rows of `side`, only those whose lifetime is above `above` and at most `up_to` take part.
+
+    sizes: how long rows are kept, left and right.
+    """
+
+    side: int
+    above: int
+    up_to: int
+    sizes: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """`by_lifetime`: a row stays as long as some query needs it; else all stay for the longest window.
+
+    indexes: kind of index on the left and on the right.
+    ends: ages at which rows may leave, per side, the ends of the chain's slices; None: at every query's window.
+    routed: each pair is tested against each query, as a router behind the join would.
+    """
+
+    indexes: tuple[str, str]
+    ends: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
+    by_lifetime: bool = True
+    routed: bool = False
+    part: Part | None = None

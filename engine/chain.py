@@ -1,0 +1,348 @@
+"""The chain of sliced window joins: the slices of a common join as operators of their own, joined by queues.
+
+            head --> [0, w1) --> [w1, w2) --> [w2, w3)
+                       |            |            |
+    member 1  <--------+            |            |
+    member 2  <--------+------------+            |
+    member 3  <--------+------------+------------+          an ordered union per member
+
+Ends of slices are the distinct windows of the members, of both sides together, or some of them. A member
+takes the pairs of every slice below its longer window. Members come and go between two steps:
+
+split   a slice's end shrinks, and an empty slice is put after it, which purging fills
+merge   what is between two slices is worked, their states become one
+
+What the others are given does not change thereby: a row stays in exactly one state or queue, and pairs that
+have been found stay where they are. A new member takes the pairs found by rows that come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .arrangement import Arrangement, Part
+from .batch import Batch
+from .buffer import RowBuffer
+from .coverage import note_coverage
+from .kernels.slice_join import KIND, ROW
+from .lineage import Failure
+from .member import Member
+from .operator import Operator
+from .operators.chain_head import ChainHead
+from .operators.ordered_union import NEVER, OrderedUnion
+from .operators.side import Side, as_matrix, births_of, stored
+from .operators.slice_join import SliceJoin
+from .plan import CommonJoin, MemberNode
+from .query_index import QueryIndex
+from .queue import Outlet, Queue
+from .scheduler import QUANTUM_ROWS
+from .types import SqlType
+from .window import FOREVER, MAX_TS
+
+Ends = Callable[[Sequence[int]], Sequence[int]]
+
+
+class ChainGroup:
+    """A common join as a chain of slices."""
+
+    def __init__(
+        self,
+        common: CommonJoin,
+        types: tuple[Sequence[SqlType], Sequence[SqlType]],
+        queues: tuple[Queue, Queue],
+        name: str,
+        on_failure: Callable[[Member, Exception], None],
+        ends: Ends | None = None,
+    ) -> None:
+        """`ends` chooses, of the sorted distinct windows, those at which slices end; the last is among them.
+
+        `on_failure` is told of a member whose predicate fails on the data, when what came before is out.
+        """
+        band = common.condition
+        self.common = common
+        self.members: list[Member] = []
+        self.sides = (
+            Side(0, common.left, types[0], queues[0], band),
+            Side(1, common.right, types[1], queues[1], None if band is None else band.mirrored()),
+        )
+        self.head = ChainHead(self.sides, queues, f"{name}.head", self._passed, self._fail)
+        self.slices: list[SliceJoin] = []
+        """In order of age, each with `start`, `end`, `females(side)` and what is `waiting` in its queue."""
+        self._unions: dict[Member, OrderedUnion] = {}
+        self._name = name
+        self._on_failure = on_failure
+        self._ends = ends
+
+    @property
+    def operators(self) -> list[Operator]:
+        """Sources first."""
+        return [self.head, *self.slices, *self._unions.values()]
+
+    @property
+    def state_rows(self) -> int:
+        """Females in all slices."""
+        return sum(slice_.state_rows for slice_ in self.slices)
+
+    def settle(self) -> None:
+        """Bring the counts of members that only count up to date, as far as the slices have come."""
+        for member, union in self._unions.items():
+            if member.counting:
+                union.count()
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Let a query in: it is given the pairs found by rows taken in from now on."""
+        self.members.append(member)
+        member.output.punctuation = max(member.output.punctuation, self.head.now)
+        self._unions[member] = OrderedUnion(member, self.sides, f"{self._name}.union {member.name}")
+        self._refresh([member])
+
+    def drop(self, member: Member) -> None:
+        """Let a query go; what it alone needed is forgotten."""
+        self.members.remove(member)
+        self._unions.pop(member).connect([])
+        self._forget_unfilled(member)
+        self._refresh([])
+
+    def alter(self, member: Member, node: MemberNode) -> None:
+        """Let a query go on as `node`; rows that have been taken in are worked first, as it was."""
+        self.drain()
+        member.former = member.node if member.former is None else member.former
+        member.node = node
+        member.is_new = True
+        member.filled = [None, None]
+        self._forget_unfilled(member)
+        self._refresh([member])
+
+    def _forget_unfilled(self, member: Member) -> None:
+        for side in self.sides:
+            side.unfilled = [one for one in side.unfilled if one is not member]
+
+    def drain(self) -> None:
+        """Work all rows that have been taken in."""
+        for slice_ in self.slices:
+            slice_.drain()
+        for union in list(self._unions.values()):
+            while union.step(QUANTUM_ROWS):
+                pass
+
+    def _refresh(self, new: Sequence[Member]) -> None:
+        """Take changed members into account."""
+        if not self.members:
+            self._clear()
+            return
+        # 1. what is known of rows
+        sizes = [max(member.size(side) for member in self.members) for side in (0, 1)]
+        part = Part(0, 0, FOREVER, (sizes[0], sizes[1]))
+        arrangement = Arrangement(("scan", "scan"), by_lifetime=False, part=part)
+        must_tag = [side.prepare(self.members, new, arrangement) for side in self.sides]
+        index = index_of(self.members, self.sides)
+        note_coverage(self.members, self.sides, self.head.now)
+        for side, must in zip(self.sides, must_tag, strict=True):
+            side.query_index = index
+            if must:
+                tag_anew(side)
+            if not side.shelves:  # rows are numbered from 0 again
+                for union in self._unions.values():
+                    union.since[side.number], union.until[side.number] = 0, NEVER
+            for shelf in side.shelves:
+                lifetimes = lifetimes_of(side, index)
+                for slice_ in self.slices:
+                    slice_.renew(side.number, shelf.store.ts.tail, lifetimes)
+                for member in new:
+                    self._unions[member].since[side.number] = shelf.store.ts.end
+        # 2. slices
+        windows = sorted({member.size(side) for member in self.members for side in (0, 1)})
+        ends = windows if self._ends is None else list(self._ends(windows))
+        assert set(ends) <= {*windows} and ends[-1] == windows[-1], (
+            f"expected some of {windows}, found {ends}"
+        )
+        self._reshape(ends)
+        # 3. who takes what
+        for member, union in self._unions.items():
+            longer = max(member.size(0), member.size(1))
+            union.refresh()
+            union.connect([slice_ for slice_ in self.slices if slice_.start < longer])
+
+    def _clear(self) -> None:
+        """Nobody needs anything."""
+        self.slices.clear()
+        self.head.output.queues.clear()
+        for side in self.sides:
+            side.shelves.clear()
+            side.query_index = None
+
+    # -- slices -------------------------------------------------------------------------------------
+
+    def _reshape(self, ends: Sequence[int]) -> None:
+        """Make the slices end at `ends`, by extending, splitting, cutting off and merging."""
+        if not self.slices:
+            self.slices.append(self._new_slice(0, ends[0], self.head.output, self.head.now))
+        if self.slices[-1].end < ends[-1]:
+            last = self.slices[-1]
+            self.slices.append(self._new_slice(last.end, ends[-1], last.onward, last.output.punctuation))
+        for end in ends:
+            at = next(n for n, slice_ in enumerate(self.slices) if end <= slice_.end)
+            if end < self.slices[at].end:
+                self._split(at, end)
+        while self.slices[-1].start >= ends[-1]:
+            self.slices.pop()
+            self.slices[-1].onward.queues.clear()
+        for at in range(len(self.slices) - 2, -1, -1):
+            if self.slices[at].end not in ends:
+                self._merge(at)
+
+    def _new_slice(self, start: int, end: int, source: Outlet, punctuation: int) -> SliceJoin:
+        """An empty slice that takes what `source` gives from now on."""
+        queue = Queue(punctuation)
+        queue.closed = source.closed
+        source.queues = [queue]
+        return SliceJoin(start, end, queue, self.sides, f"{self._name}.slice", punctuation)
+
+    def _split(self, at: int, end: int) -> None:
+        """Let a slice end at `end`, and an empty one take over from there."""
+        former = self.slices[at]
+        former.halt()
+        onward = former.onward
+        former.onward = Outlet(onward.punctuation)
+        former.onward.closed = onward.closed
+        later = self._new_slice(end, former.end, former.onward, former.output.punctuation)
+        later.onward = onward
+        former.end = end
+        self.slices.insert(at + 1, later)
+
+    def _merge(self, at: int) -> None:
+        """Make one of two neighbours."""
+        former, later = self.slices[at], self.slices.pop(at + 1)
+        former.halt()
+        later.drain()
+        former.absorb(later)
+
+    # -- what the head asks ---------------------------------------------------------------------------
+
+    def _passed(self) -> int:
+        """Time up to which all slices have worked and all members have been given all pairs."""
+        outputs = [union.output for union in self._unions.values()]
+        given = [MAX_TS if output.closed else output.punctuation for output in outputs]
+        return min([*given, *(slice_.frontier for slice_ in self.slices)], default=MAX_TS)
+
+    def _fail(self) -> None:
+        """Tell of members whose predicate fails on rows just taken in; what was found before is out first."""
+        failed: list[tuple[Member, Exception]] = []
+        for side in self.sides:
+            failures, side.failures = side.failures, []
+            for failure in failures:
+                for member in self.members:
+                    if member.node.sides[side.number].predicate == failure.predicate:
+                        self._stop_at(self._unions[member], side, failure)
+                        failed.append((member, failure.error))
+        self.drain()
+        for member, error in failed:
+            if member in self.members:
+                self._on_failure(member, error)
+
+    def _stop_at(self, union: OrderedUnion, side: Side, failure: Failure) -> None:
+        """Let a member have no pairs found by rows that come after the one at which it fails."""
+        other = self.sides[1 - side.number]
+        ts = side.come_ts[failure.row]
+        before = int(side.places.searchsorted(side.come + failure.row))
+        before_other = int(other.ts.searchsorted(ts, side="right" if other.number == 1 else "left"))
+        for one, count in ((side, before), (other, before_other)):
+            if count < len(one.refs):
+                first = int(one.refs[count])
+            else:
+                first = one.shelves[0].store.ts.end if one.shelves else 0
+            union.until[one.number] = min(union.until[one.number], first)
+
+    def _check(self) -> None:
+        """States are disjoint, slices follow one another, and so do their rows."""
+        for operator in self.operators:
+            operator._check()
+        starts = [0, *(slice_.end for slice_ in self.slices)]
+        assert [slice_.start for slice_ in self.slices] == starts[: len(self.slices)], "a gap between slices"
+        for side in (0, 1):
+            # 1. every row is in one state or queue
+            rows = np.concatenate([np.empty(0, np.int64), *(held(slice_, side) for slice_ in self.slices)])
+            assert len(np.unique(rows)) == len(rows), "a row is in two slices"
+            # 2. what is referred to is there
+            stored_rows = [shelf.store.ts for shelf in self.sides[side].shelves]
+            if len(rows):
+                assert rows.max() < stored_rows[0].end, "a reference to a row that never came"
+            # 3. the later the slice, the older its females
+            order = np.concatenate(
+                [np.empty(0, np.int64), *(held(slice_, side) for slice_ in reversed(self.slices))]
+            )
+            assert bool(np.all(np.diff(order) > 0)), "an older row is in an earlier slice"
+        for member, union in self._unions.items():
+            longer = max(member.size(0), member.size(1))
+            taken = [slice_ for slice_ in self.slices if slice_.start < longer]
+            assert list(union._sources) == taken, "a member misses a slice"
+
+
+def held(slice_: SliceJoin, side: int) -> NDArray:
+    """Rows of the females of a side in a slice and in its queue, oldest first."""
+    waiting = slice_.waiting
+    return np.concatenate([slice_.females(side), waiting[ROW, waiting[KIND] == side]])
+
+
+def index_of(members: Sequence[Member], sides: Sequence[Side]) -> QueryIndex:
+    """Which of the members take a row or a pair."""
+    windows = np.array([[member.size(side) for member in members] for side in (0, 1)], np.int64)
+    low = [np.empty((len(members), 0), np.int32)]
+    high = [np.empty((len(members), 0), np.int32)]
+    bits = [np.empty((len(members), 0), np.int64)]
+    leaf_counts: list[int] = []
+    dim_sides: list[int] = []
+    word_sides: list[int] = []
+    for side in sides:
+        if side.is_uniform:
+            continue
+        demands = [side.lineage.demand(member.node.sides[side.number].predicate) for member in members]
+        low.append(np.stack([demand.low for demand in demands]))
+        high.append(np.stack([demand.high for demand in demands]))
+        bits.append(np.stack([demand.bits for demand in demands]))
+        leaf_counts += side.lineage.leaf_counts
+        if side.births_matter:
+            low.append(np.array([[member.born[side.number]] for member in members], np.int32))
+            high.append(np.full((len(members), 1), side.generation, np.int32))
+            leaf_counts.append(side.generation + 1)
+        dim_sides += [side.number] * side.tag_widths[0]
+        word_sides += [side.number] * side.tag_widths[1]
+    return QueryIndex(
+        windows, np.hstack(low), np.hstack(high), np.hstack(bits), leaf_counts, dim_sides, word_sides
+    )
+
+
+def tag_anew(side: Side) -> None:
+    """Give the stored rows the tags of a changed lineage; rows keep their numbers, and so references hold."""
+    for shelf in side.shelves:
+        shelf.lifetime = side.size
+        tail = shelf.store.ts.tail
+        dimensions, words = side.tag_widths
+        shelf.leaves = [RowBuffer("int32", tail) for _ in range(dimensions)]
+        shelf.words = [RowBuffer("int64", tail) for _ in range(words)]
+        if side.is_uniform:
+            continue
+        columns: dict[int, pa.Array] = {
+            column: stored(shelf.store.columns[len(side.verified) + slot])
+            for slot, column in enumerate(side.columns)
+        }
+        batch = Batch(shelf.store.ts.live, [columns.get(i) for i in range(len(side.types))])
+        tags, _ = side.lineage.tag(batch.column, batch.length)
+        leaves = [*tags.leaves, *([births_of(shelf)] if side.births_matter else [])]
+        for buffer, values in zip((*shelf.leaves, *shelf.words), (*leaves, *tags.words), strict=True):
+            buffer.append(values)
+
+
+def lifetimes_of(side: Side, index: QueryIndex) -> NDArray:
+    """How long each stored row of a side is needed; int64, oldest first."""
+    shelf = side.shelves[0]
+    rows = len(shelf)
+    leaves = as_matrix([buffer.live for buffer in shelf.leaves], rows, np.int32)
+    words = as_matrix([buffer.live for buffer in shelf.words], rows, np.int64)
+    return index.longest(side.number, side.number, leaves, words)

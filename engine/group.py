@@ -1,0 +1,95 @@
+"""A join that queries have in common, in one of the forms it can take.
+
+fused      one WindowJoin: one probe for all slices
+push-down  one stream split by predicate, a WindowJoin per part, a union per query
+chain      the slices as operators of their own, joined by queues
+
+Members come and go at any moment between two steps; who stays notices nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .member import Member
+from .operator import Operator
+from .operators.join import Arrange, WindowJoin
+from .plan import CommonJoin, MemberNode
+from .queue import Outlet, Queue
+from .types import SqlType
+
+OnFailure = Callable[[Member, Exception], None]
+
+
+class Form(Protocol):
+    """How a common join runs."""
+
+    members: list[Member]
+
+    @property
+    def operators(self) -> Sequence[Operator]:
+        """Sources first; may change when members do."""
+
+    def add(self, member: Member) -> None: ...
+
+    def drop(self, member: Member) -> None: ...
+
+    def alter(self, member: Member, node: MemberNode) -> None: ...
+
+    def settle(self) -> None:
+        """Bring the counts of members that only count up to date."""
+
+
+class FusedForm:
+    """One operator for all."""
+
+    def __init__(self, join: WindowJoin) -> None:
+        self.join = join
+        self.members = join.members
+        self.operators: Sequence[Operator] = (join,)
+        self.add, self.drop, self.alter, self.settle = join.add, join.drop, join.alter, join.settle
+
+
+@dataclass(eq=False)
+class Group:
+    """A common join at work, and where its streams are tapped."""
+
+    name: str
+    common: CommonJoin
+    strategy: str
+    form: Form
+    taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
+    entered: list[Operator] = field(default_factory=list)
+    """Operators the scheduler knows of."""
+
+    @property
+    def members(self) -> list[Member]:
+        return self.form.members
+
+    @property
+    def joins(self) -> list[WindowJoin]:
+        return [operator for operator in self.form.operators if isinstance(operator, WindowJoin)]
+
+
+def build_form(
+    strategy: str,
+    common: CommonJoin,
+    types: tuple[Sequence[SqlType], Sequence[SqlType]],
+    queues: tuple[Queue, Queue],
+    name: str,
+    arrange: Arrange,
+    on_failure: OnFailure,
+) -> Form:
+    """A common join without members."""
+    if strategy.startswith("chain"):
+        from .chain import ChainGroup
+
+        merge = None if strategy == "chain" else arrange.chain_ends  # type: ignore[attr-defined]
+        return ChainGroup(common, types, queues, name, on_failure, merge)
+    if strategy == "push-down":
+        from .push_down import PushDown
+
+        return PushDown(common, types, queues, name, arrange, on_failure)
+    return FusedForm(WindowJoin(common, types, queues, name, arrange, on_failure))

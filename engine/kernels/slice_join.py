@@ -1,0 +1,185 @@
+"""A slice of a window join: references come in, pairs and references go out.
+
+A table is int64[fields, n], a column of it one reference or one pair, in time order; field TS is when it was
+written. What the other fields of a reference mean depends on its kind:
+
+    female   ROW  POS    KEY      LIFETIME
+    male     ROW  CLOCK  LOW_KEY  HIGH_KEY  REACH  OWN_AGE
+    time          CLOCK (left)  CLOCK + 1 (right)
+
+The age of a female is a male's clock less her pos, in microseconds or rows. A state is int64[2, 4, room]: of
+each side the females [span[0], span[1]) in order of their pos, fields STATE_ROW to STATE_LIFETIME.
+"""
+
+from __future__ import annotations
+
+from .jit import kernel
+from .scan import BLOCK_ROWS, count_matches, write_matches
+
+TS, KIND, ROW, POS, KEY, LIFETIME = 0, 1, 2, 3, 4, 5
+CLOCK, LOW_KEY, HIGH_KEY, REACH, OWN_AGE = 3, 4, 5, 6, 7
+FIELDS = 8
+
+FEMALE, MALE, TIME = 0, 2, 4  # kinds; FEMALE + side, MALE + side
+
+LEFT_ROW, RIGHT_ROW, PROBED, AGE, PROBER_AGE = 1, 2, 3, 4, 5  # of a pair, after TS; PROBED: the older's side
+PAIR_FIELDS = 6
+
+STATE_ROW, STATE_POS, STATE_KEY, STATE_LIFETIME = 0, 1, 2, 3
+STATE_FIELDS = 4
+
+AT_RECORD, IS_PROBING, AT_FEMALE = 0, 1, 2  # slots of the cursor
+CURSOR_SLOTS = 3
+
+
+@kernel
+def write_references(left, right, out):  # type: ignore[no-untyped-def]
+    """Both sides' new rows in time order, of one ts the right's first, each as a male and then a female.
+
+    left, right: int64[2 * FIELDS, n], the male's fields and then the female's. The caller owns out:
+    int64[FIELDS, twice the rows].
+    """
+    i = j = n = 0
+    while i < left.shape[1] or j < right.shape[1]:
+        is_right = i == left.shape[1] or (j < right.shape[1] and right[TS, j] <= left[TS, i])
+        for field in range(FIELDS):
+            if is_right:
+                out[field, n] = right[field, j]
+                out[field, n + 1] = right[FIELDS + field, j]
+            else:
+                out[field, n] = left[field, i]
+                out[field, n + 1] = left[FIELDS + field, i]
+        j += is_right
+        i += not is_right
+        n += 2
+
+
+@kernel
+def run_slice(  # type: ignore[no-untyped-def]
+    records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs
+):
+    """Work references up to `stop`, from where the cursor says. Returns (passed on, pairs found).
+
+    The slice is [start, end); a female leaves at the age limits[side], which is `end` or less. The caller
+    owns onward (int64[FIELDS, room > 0]) and pairs (int64[PAIR_FIELDS, room > 0]) and has left room in the
+    state for all females that come. When one of the two is full, the cursor remembers where to go on.
+    """
+    passed = found = 0
+    at = cursor[AT_RECORD]
+    while at < stop:
+        kind = records[KIND, at]
+        # a female is inserted
+        if kind < MALE:
+            to = spans[kind, 1]
+            state[kind, STATE_ROW, to] = records[ROW, at]
+            state[kind, STATE_POS, to] = records[POS, at]
+            state[kind, STATE_KEY, to] = records[KEY, at]
+            state[kind, STATE_LIFETIME, to] = records[LIFETIME, at]
+            spans[kind, 1] = to + 1
+            at += 1
+            continue
+        if not cursor[IS_PROBING]:
+            # 1. purge
+            for side in range(2):
+                if kind == TIME:
+                    clock = records[CLOCK + side, at]
+                elif side == MALE + 1 - kind:
+                    clock = records[CLOCK, at]
+                else:
+                    continue
+                first, until = spans[side, 0], spans[side, 1]
+                while first < until and clock - state[side, STATE_POS, first] >= limits[side]:
+                    if not is_last and state[side, STATE_LIFETIME, first] > end:
+                        if passed == onward.shape[1]:
+                            spans[side, 0] = first
+                            cursor[AT_RECORD] = at
+                            return passed, found
+                        onward[TS, passed] = records[TS, at]
+                        onward[KIND, passed] = FEMALE + side
+                        onward[ROW, passed] = state[side, STATE_ROW, first]
+                        onward[POS, passed] = state[side, STATE_POS, first]
+                        onward[KEY, passed] = state[side, STATE_KEY, first]
+                        onward[LIFETIME, passed] = state[side, STATE_LIFETIME, first]
+                        onward[REACH, passed] = 0
+                        onward[OWN_AGE, passed] = 0
+                        passed += 1
+                    first += 1
+                spans[side, 0] = first
+            # 2. probe: from the first female within reach
+            cursor[IS_PROBING] = 1
+            if kind != TIME:
+                side = MALE + 1 - kind
+                low, high = spans[side, 0], spans[side, 1]
+                if records[REACH, at] <= start or records[LOW_KEY, at] > records[HIGH_KEY, at]:
+                    low = high
+                elif records[REACH, at] < end:
+                    while low < high:
+                        middle = (low + high) >> 1
+                        if records[CLOCK, at] - state[side, STATE_POS, middle] >= records[REACH, at]:
+                            low = middle + 1
+                        else:
+                            high = middle
+                cursor[AT_FEMALE] = low
+        if kind != TIME:
+            side = MALE + 1 - kind
+            low_key, high_key = records[LOW_KEY, at], records[HIGH_KEY, at]
+            row, until = cursor[AT_FEMALE], spans[side, 1]
+            while row < until:
+                block = state[side, STATE_KEY, row : min(row + BLOCK_ROWS, until)]
+                matches = count_matches(block, low_key, high_key)
+                next_row = row + len(block)
+                if matches > 0:
+                    if found == pairs.shape[1]:
+                        cursor[AT_RECORD] = at
+                        cursor[AT_FEMALE] = row
+                        return passed, found
+                    stop_at = min(found + matches, pairs.shape[1])
+                    is_cut = found + matches > pairs.shape[1]
+                    last = write_matches(
+                        block, low_key, high_key, row, at, pairs[TS], pairs[AGE], found, stop_at
+                    )
+                    for n in range(found, stop_at):
+                        female = pairs[AGE, n]
+                        pairs[TS, n] = records[TS, at]
+                        pairs[LEFT_ROW + side, n] = state[side, STATE_ROW, female]
+                        pairs[RIGHT_ROW - side, n] = records[ROW, at]
+                        pairs[PROBED, n] = side
+                        pairs[AGE, n] = records[CLOCK, at] - state[side, STATE_POS, female]
+                        pairs[PROBER_AGE, n] = records[OWN_AGE, at]
+                    found = stop_at
+                    if is_cut:
+                        cursor[AT_RECORD] = at
+                        cursor[AT_FEMALE] = last
+                        return passed, found
+                row = next_row
+            cursor[AT_FEMALE] = row
+        # 3. propagate
+        if not is_last:
+            if passed == onward.shape[1]:
+                cursor[AT_RECORD] = at
+                return passed, found
+            for field in range(FIELDS):
+                onward[field, passed] = records[field, at]
+            passed += 1
+        cursor[IS_PROBING] = 0
+        at += 1
+    cursor[AT_RECORD] = at
+    return passed, found
+
+
+@kernel
+def take_pairs(pairs, windows, since, until, out):  # type: ignore[no-untyped-def]
+    """Positions of the pairs within a member's windows whose prober came while it was a member.
+
+    pairs: int64[PAIR_FIELDS, n]; windows, since, until: int64[2], by side; since <= prober's row < until. The
+    caller owns out (int64[n]). Returns how many.
+    """
+    count = 0
+    for n in range(pairs.shape[1]):
+        probed = pairs[PROBED, n]
+        prober = 1 - probed
+        row = pairs[LEFT_ROW + prober, n]
+        out[count] = n
+        is_within = (pairs[AGE, n] < windows[probed]) & (pairs[PROBER_AGE, n] < windows[prober])
+        count += is_within & (row >= since[prober]) & (row < until[prober])
+    return count

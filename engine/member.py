@@ -1,0 +1,64 @@
+"""One query's share in a join that several queries have in common.
+
+Sides 0 and 1 are the left and the right of the common join, which may be the other way round in the query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .plan import MemberNode
+from .queue import BEGINNING, Outlet
+from .window import FOREVER, MAX_TS, Window
+
+
+@dataclass(eq=False)
+class Member:
+    """What a query takes: pairs within its windows whose rows satisfy its predicates, some of their columns.
+
+    counting: only the number of pairs is asked for, and nothing is passed on.
+    """
+
+    name: str
+    node: MemberNode
+    counting: bool
+    output: Outlet = field(default_factory=Outlet)
+    found: int = 0
+    """Pairs so far, as far as they have been settled."""
+    started: list[int] = field(default_factory=lambda: [BEGINNING, BEGINNING])
+    """How far each side's stream had come when the member joined; BEGINNING: no row had come."""
+    missing: list[int] = field(default_factory=lambda: [BEGINNING, BEGINNING])
+    """Rows it needs may be missing on a side up to this ts (RANGE) or place (ROWS)."""
+    filled: list[int | None] = field(default_factory=lambda: [None, None])
+    """When a ROWS window held nothing but rows that are there, if that has come."""
+    born: list[int] = field(default_factory=lambda: [0, 0])
+    """Rows of a side stored before this change of its columns lack some that it reads."""
+    former: MemberNode | None = None
+    """What it was before a change that the join has not yet taken in."""
+    is_new: bool = True
+    """Whether the join has not yet taken it in."""
+
+    def window(self, side: int) -> Window:
+        return self.node.sides[side].window
+
+    def size(self, side: int) -> int:
+        """Length of a window in microseconds or rows; FOREVER if unbounded."""
+        size = self.window(side).size
+        return FOREVER if size is None else size
+
+    @property
+    def complete_from(self) -> int | None:
+        """From when on the answers are exact; None: from the start, MAX_TS: not yet, or never."""
+        start = max(self.started)
+        if start == BEGINNING:
+            return None
+        known = [start + 1]
+        for side in (0, 1):
+            if self.missing[side] == BEGINNING:
+                continue
+            if self.window(side).kind == "rows":
+                filled = self.filled[side]
+                known.append(MAX_TS if filled is None else filled)
+            else:
+                known.append(self.missing[side] + self.size(side))
+        return min(max(known), MAX_TS)

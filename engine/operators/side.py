@@ -1,0 +1,536 @@
+"""One input of a window join: what of it takes part, how long each row is kept, what its rows seek.
+
+In:      batches of the stream.
+Kept:    each row some member needs, on the shelf of its lifetime: the greatest window of the members whose
+         predicate it satisfies, rounded up to where rows may leave.
+Dropped: a row at the age of its shelf.
+
+Every distinct condition on the stream is evaluated once per batch, whatever the number of members; what
+a row satisfies is kept with it (its lineage). Where all members ask the same, rows are filtered and nothing
+needs to be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..arrangement import Arrangement
+from ..batch import NO_ROWS, Batch, View
+from ..buffer import RowBuffer
+from ..evaluate import evaluate, evaluate_predicate, selected
+from ..expression import Expression, columns_of
+from ..indexes.index import Probes
+from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
+from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
+from ..lineage import Failure, Lineage
+from ..member import Member
+from ..plan import EQUALITY, Band, CommonSide
+from ..query_index import QueryIndex
+from ..queue import BEGINNING, Queue
+from ..shelf import Shelf
+from ..store import FixedColumn, TextColumn, valid_bytes
+from ..types import ARROW_TYPES, SqlType
+from ..window import FOREVER
+
+ROW_BITS = 44  # of a reference to a row: below them its number, above them its shelf
+ROW_MASK = (1 << ROW_BITS) - 1
+SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
+NO_TAGS: tuple[NDArray, ...] = ()
+
+
+class Side:
+    """Sides 0 and 1 are left and right of the common join."""
+
+    def __init__(
+        self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue, band: Band | None
+    ) -> None:
+        self.number = number
+        self.common = common
+        self.queue = queue
+        self.band = band
+        """What a row of this side seeks on the other: other key - own key."""
+        self.types = types
+        self.by_place = common.kind == "rows"
+        self.key_types = tuple(key.type for key in common.keys)
+        hashed = is_hashed(self.key_types)
+        self.verified = [t if t is SqlType.VARCHAR else SqlType.BIGINT for t in self.key_types if hashed]
+        """Types of the keys kept to verify pairs found by hash; stored before the columns."""
+        self.index_kind = "scan"
+        self.size = 0
+        """The greatest window of any member."""
+        # how rows are told apart
+        self.columns: list[int] = []
+        """Columns of the stream that are stored, in order of their slots."""
+        self.predicate: Expression | None = None
+        self.is_uniform = True
+        """All members ask for `predicate`, and nothing else is kept."""
+        self.lineage = Lineage(())
+        self.generation = 0
+        self.births_matter = False
+        self.arrangement = Arrangement(("scan", "scan"))
+        self.query_index: QueryIndex | None = None
+        self.shelves: list[Shelf] = []
+        # what has come
+        self.rows_in = 0
+        self.rows_kept = 0
+        self.found = 0
+        """Pairs found by probing this side."""
+        self.met = 0
+        """Live rows of this side that its probers could have matched: found / met is the selectivity."""
+        self.first_ts: int | None = None
+        self.last_ts = 0
+        self.come = 0
+        """Rows of the stream before the batch being worked: a ROWS window counts them all."""
+        self.lifetimes: NDArray = NO_ROWS
+        """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
+        self.unfilled: list[Member] = []
+        """Members whose ROWS window does not yet hold only rows that are there."""
+        self.failures: list[Failure] = []
+        # rows of the batch being worked
+        self.come_ts: NDArray = NO_ROWS
+        self.ts: NDArray = NO_ROWS
+        self.low: NDArray = NO_ROWS
+        self.high: NDArray = NO_ROWS
+        self.leaves: tuple[NDArray, ...] = NO_TAGS
+        self.words: tuple[NDArray, ...] = NO_TAGS
+        self.reach: NDArray | None = None
+        """How far back each row looks on the other side; None: as far as there are rows."""
+        self.places: NDArray = NO_ROWS
+        self.refs: NDArray = NO_ROWS
+
+    # -- a batch ------------------------------------------------------------------------------------
+
+    def arrive(self, batch: Batch | None) -> None:
+        """Put the rows of a batch that some member needs on their shelves, and settle what they seek."""
+        self.come += len(self.come_ts)
+        for shelf in self.shelves:
+            shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
+        self.come_ts = self.ts = self.low = self.high = self.places = self.refs = NO_ROWS
+        self.leaves, self.words = self._no_tags()
+        self.reach = None
+        if batch is None:
+            return
+        self.rows_in += batch.length
+        self.first_ts = int(batch.ts[0]) if self.first_ts is None else self.first_ts
+        self.last_ts = int(batch.ts[-1])
+        self.come_ts = batch.ts
+        if self.unfilled:
+            self._note_filled()
+        # 1. rows that take part
+        there, lifetime, failures = self._needed(batch, self.generation)
+        self.failures += failures
+        batch = batch if there is None else batch.take(there)
+        keys = [evaluate(key, batch.column, batch.length) for key in self.common.keys]
+        if any(key.null_count for key in keys):  # a NULL key meets nothing
+            known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
+            there = known if there is None else there[known]
+            batch = batch.take(known)
+            positions = pa.array(known)
+            keys = [key.take(positions) for key in keys]
+            lifetime = None if lifetime is None else lifetime[known]
+            self._keep_tags(known)
+        self.ts = batch.ts
+        self.rows_kept += batch.length
+        if self.is_numbered:
+            self.places = (np.arange(batch.length) if there is None else there) + self.come
+        # 2. what they seek, and what they are found by
+        codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
+        if self.band is None:
+            self.low = np.full(batch.length, INT_MIN)
+            self.high = np.full(batch.length, INT_MAX)
+            own = np.zeros(batch.length, np.int64)
+        else:
+            own = combine(codes)
+            if self.band == EQUALITY:
+                self.low = self.high = own
+            else:
+                self.low, self.high = seek(keys[0], self.key_types[0], self.band)
+        # 3. keep
+        arrays = [batch.column(i) for i in self.columns]
+        if self.verified:
+            kept = zip(keys, codes, self.key_types, strict=True)
+            texts = [key if type_ is SqlType.VARCHAR else pa.array(code) for key, code, type_ in kept]
+            arrays = texts + arrays
+        self._shelve(arrays, own, lifetime, self.generation)
+
+    def _needed(
+        self, batch: Batch, births: int | NDArray
+    ) -> tuple[NDArray | None, NDArray | None, list[Failure]]:
+        """Positions of the rows some member needs (None: all), and how long each lives (None: all alike).
+
+        Also which predicates failed, and where. Sets the tags and the reach of the rows that are needed.
+        """
+        if self.is_uniform:
+            if self.predicate is None:
+                return None, None, []
+            there = selected(evaluate_predicate(self.predicate, batch.column, batch.length))
+            return (None if len(there) == batch.length else there), None, []
+        assert self.query_index is not None, "members without an index"
+        tags, failures = self.lineage.tag(batch.column, batch.length)
+        self.leaves, self.words = tuple(tags.leaves), tuple(tags.words)
+        if self.births_matter:
+            self.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
+        arrangement = self.arrangement
+        if not arrangement.by_lifetime and arrangement.part is None:
+            return None, None, failures
+        leaves = as_matrix(self.leaves, batch.length, np.int32)
+        lifetime = self.query_index.longest(self.number, self.number, leaves, tags.words)
+        if isinstance(births, int):
+            self._sample(lifetime)
+        part = arrangement.part
+        if part is not None and part.side == self.number:
+            there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
+        else:
+            there = np.flatnonzero(lifetime)
+        if arrangement.by_lifetime:
+            self.reach = self.query_index.longest(self.number, 1 - self.number, leaves, tags.words)
+        if len(there) < batch.length:
+            lifetime = lifetime[there]
+            self._keep_tags(there)
+        everything = len(there) == batch.length
+        return (None if everything else there), (lifetime if arrangement.by_lifetime else None), failures
+
+    def _sample(self, lifetime: NDArray) -> None:
+        """Remember how long some rows live."""
+        some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
+        self.lifetimes = np.concatenate([self.lifetimes, some])[-4 * SAMPLE_ROWS :]
+
+    def _no_tags(self) -> tuple[tuple[NDArray, ...], tuple[NDArray, ...]]:
+        dimensions, words = self.tag_widths
+        return (np.empty(0, np.int32),) * dimensions, (NO_ROWS,) * words
+
+    def _keep_tags(self, positions: NDArray) -> None:
+        self.leaves = tuple(values[positions] for values in self.leaves)
+        self.words = tuple(values[positions] for values in self.words)
+        self.reach = None if self.reach is None else self.reach[positions]
+
+    def _shelve(
+        self, arrays: Sequence[pa.Array], keys: NDArray, lifetime: NDArray | None, births: int | NDArray
+    ) -> None:
+        """Each row to the shelf of its lifetime; `refs` says where each is."""
+        places = self.places if self.is_numbered else None
+        ends = None if lifetime is None else self._ends_of(lifetime)
+        if ends is None or (len(ends) and (ends == ends[0]).all()):
+            number = self._shelf_of(self.size if ends is None else int(ends[0]))
+            shelf = self.shelves[number]
+            self.refs = np.arange(shelf.first_row, shelf.first_row + len(self.ts)) + (number << ROW_BITS)
+            shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births)
+            shelf.new_ts = self.ts
+            return
+        self.refs = np.empty(len(self.ts), np.int64)
+        for end in np.unique(ends):
+            rows = np.flatnonzero(ends == end)
+            number = self._shelf_of(int(end))
+            shelf = self.shelves[number]
+            self.refs[rows] = np.arange(shelf.first_row, shelf.first_row + len(rows)) + (number << ROW_BITS)
+            positions = pa.array(rows)
+            shelf.append(
+                self.ts[rows], None if places is None else places[rows], keys[rows],
+                [array.take(positions) for array in arrays],
+                [values[rows] for values in self.leaves], [values[rows] for values in self.words],
+                births if isinstance(births, int) else births[rows],
+            )  # fmt: skip
+            shelf.new_ts = self.ts[rows]
+
+    def _ends_of(self, lifetime: NDArray) -> NDArray:
+        """Each lifetime rounded up to where rows may leave."""
+        ends = self.arrangement.ends[self.number]
+        if ends is None:
+            return lifetime
+        allowed = np.array([*ends, self.size], np.int64)
+        return allowed[np.minimum(allowed.searchsorted(lifetime), len(ends))]
+
+    def _shelf_of(self, lifetime: int) -> int:
+        """Number of the shelf of a lifetime, set up if there is none."""
+        for number, shelf in enumerate(self.shelves):
+            if shelf.lifetime == lifetime:
+                return number
+        types = [*self.verified, *(self.types[i] for i in self.columns)]
+        shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
+        self.shelves.append(shelf)
+        return len(self.shelves) - 1
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
+        return self.by_place or self.arrangement.part is not None
+
+    @property
+    def tag_widths(self) -> tuple[int, int]:
+        """Dimensions and words kept per row."""
+        if self.is_uniform:
+            return 0, 0
+        return len(self.lineage.leaf_counts) + self.births_matter, self.lineage.words
+
+    def _note_filled(self) -> None:
+        """When the ROWS window of a member came to hold nothing but rows that are there."""
+        come = self.come + len(self.come_ts)
+        for member in list(self.unfilled):
+            last = member.missing[self.number] + member.size(self.number)
+            if last < come:
+                member.filled[self.number] = int(self.come_ts[max(last - self.come, 0)])
+                self.unfilled.remove(member)
+
+    def silence(self) -> None:
+        """Rows displaced at their own instant from every member's ROWS window were never there."""
+        if self.by_place and len(self.ts):
+            self.low, self.high = self.low.copy(), self.high.copy()
+            silence_displaced(self.ts, self.places, self.come_ts, self.come, self.size, self.low, self.high)
+
+    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray) -> Probes:
+        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until."""
+        row_from = np.empty(len(row_until), np.int64)
+        ts = shelf.store.ts
+        if shelf.places is not None:
+            places = shelf.places
+            seen = first_places(
+                other.ts, row_until, places.data, places.base, ts.tail,
+                self.come_ts, self.come, shelf.lifetime, row_from,
+            )  # fmt: skip
+        elif shelf.lifetime == FOREVER:
+            row_from.fill(ts.tail)
+            seen = row_until.sum() - row_from.sum()
+        else:
+            seen = first_alive(
+                other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from
+            )
+        if other.reach is not None and shelf.index.kind in ("hash", "scan"):
+            pos = shelf.pos
+            clock = self.clock(other.ts)
+            seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
+        self.met += int(seen)
+        return Probes(other.low, other.high, row_from, row_until, ts.end)
+
+    def clock(self, ts: NDArray) -> NDArray:
+        """What the age of a row is counted from at these times: its age is this less its pos."""
+        return self.come - 1 + self.come_ts.searchsorted(ts, side="right") if self.by_place else ts
+
+    def expire(self, now: int) -> None:
+        """Drop what no row at `now` or later can meet."""
+        clock = self.come + len(self.come_ts) - 1 if self.by_place else now
+        for shelf in self.shelves:
+            shelf.expire(clock)
+
+    # -- stored rows --------------------------------------------------------------------------------
+
+    def gathered(self, of: Callable[[Shelf], RowBuffer], refs: NDArray) -> NDArray:
+        """A buffer's values at the rows referred to."""
+        if len(self.shelves) == 1:
+            buffer = of(self.shelves[0])
+            return buffer.data[refs - buffer.base]
+        shelf_of = refs >> ROW_BITS
+        out: NDArray | None = None
+        for number, shelf in enumerate(self.shelves):
+            here = np.flatnonzero(shelf_of == number)
+            if len(here):
+                buffer = of(shelf)
+                values = buffer.data[(refs[here] & ROW_MASK) - buffer.base]
+                out = np.empty(len(refs), values.dtype) if out is None else out
+                out[here] = values
+        return np.empty(0, np.int64) if out is None else out
+
+    def ages(self, ts: NDArray, refs: NDArray) -> NDArray:
+        """How old the rows referred to are at these times, in the unit of the window."""
+        return self.clock(ts) - self.gathered(lambda shelf: shelf.pos, refs)
+
+    def tags_at(self, refs: NDArray) -> tuple[list[NDArray], list[NDArray]]:
+        """Leaves and words of the rows referred to."""
+        dimensions, words = self.tag_widths
+        return (
+            [self.gathered(lambda shelf, d=d: shelf.leaves[d], refs) for d in range(dimensions)],  # type: ignore[misc]
+            [self.gathered(lambda shelf, w=w: shelf.words[w], refs) for w in range(words)],  # type: ignore[misc]
+        )
+
+    def view(self, column: int) -> View:
+        """A column of the stream as it is stored now."""
+        slot = len(self.verified) + self.columns.index(column)
+        views: list[View] = [shelf.store.columns[slot].view() for shelf in self.shelves]
+        return views[0] if len(views) == 1 else ShelvesView(views, ARROW_TYPES[self.types[column]])
+
+    def reindex(self, kind: str) -> None:
+        """Change the index of all shelves, keeping what they hold; between batches only."""
+        self.index_kind = kind
+        for shelf in self.shelves:
+            shelf.reindex(kind)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.shelves))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(shelf.nbytes for shelf in self.shelves)
+
+    # -- members come and go ------------------------------------------------------------------------
+
+    def prepare(self, members: Sequence[Member], new: Sequence[Member], arrangement: Arrangement) -> bool:
+        """Take a changed set of members into account; True if stored rows must be laid out anew.
+
+        New columns are added to the rows that are there as NULL: who reads them sees later rows only.
+        """
+        mine = [member.node.sides[self.number] for member in members]
+        predicates = list(dict.fromkeys(side.predicate for side in mine))
+        was = self.is_uniform, self.predicate
+        self.arrangement = arrangement
+        self.lifetimes = NO_ROWS
+        self.size = max(member.size(self.number) for member in members)
+        if arrangement.part is not None:
+            self.size = arrangement.part.sizes[self.number]
+        self._add_columns(new)
+        self.births_matter = self.oldest_birth < max(member.born[self.number] for member in members)
+        self.is_uniform = (
+            len(predicates) == 1
+            and not self.births_matter
+            and ((arrangement.by_lifetime and arrangement.part is None) or predicates[0] is None)
+        )
+        self.predicate = predicates[0] if self.is_uniform else None
+        self.lineage = Lineage(() if self.is_uniform else predicates, self.lineage)
+        if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
+            for shelf in self.shelves:
+                shelf.lifetime = self.size
+            return False
+        return True
+
+    def _add_columns(self, new: Sequence[Member]) -> None:
+        """Store what new members read from now on."""
+        fresh: set[int] = set()
+        for member in new:
+            side = member.node.sides[self.number]
+            read = {*side.columns, *(() if side.predicate is None else columns_of(side.predicate))}
+            fresh |= (lacking := read.difference(self.columns))
+            if lacking and len(self):
+                member.born[self.number] = self.generation + 1
+        if not fresh:
+            return
+        self.columns += sorted(fresh)
+        if not len(self):
+            self.shelves.clear()
+            return
+        self.generation += 1
+        for shelf in self.shelves:
+            for i in sorted(fresh):
+                shelf.store.add_column(self.types[i])
+
+    @property
+    def oldest_birth(self) -> int:
+        """The least birth of a stored row."""
+        births = [int(births_of(shelf)[0]) for shelf in self.shelves if len(shelf)]
+        return min(births, default=self.generation)
+
+    def rearrange(self) -> None:
+        """Lay the stored rows out anew: what each satisfies now, how long it lives, on which shelf."""
+        rows = self.export()
+        self.shelves = []
+        if rows is not None:
+            self.load(rows)
+
+    def export(self) -> StoredRows | None:
+        """All stored rows, in the order in which they came."""
+        old = [shelf for shelf in self.shelves if len(shelf)]
+        if not old:
+            return None
+        rows = StoredRows(
+            np.concatenate([shelf.store.ts.live for shelf in old]),
+            np.concatenate([shelf.places.live for shelf in old if shelf.places is not None] or [NO_ROWS]),
+            np.concatenate([shelf.index.keys for shelf in old]),
+            np.concatenate([births_of(shelf) for shelf in old]),
+            [
+                pa.concat_arrays([stored(shelf.store.columns[slot]) for shelf in old])
+                for slot in range(len(old[0].store.columns))
+            ],
+        )
+        return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
+
+    def load(self, rows: StoredRows) -> None:
+        """Put rows that came earlier on shelves, as far as they are needed."""
+        columns = dict(zip(self.columns, rows.arrays[len(self.verified) :], strict=True))
+        batch = Batch(rows.ts, [columns.get(i) for i in range(len(self.types))])
+        there, lifetime, _ = self._needed(batch, rows.births)
+        rows = rows if there is None else rows.take(there)
+        self.ts, self.places = rows.ts, rows.places
+        self._shelve(rows.arrays, rows.keys, lifetime, rows.births)
+        self.ts = self.places = self.refs = NO_ROWS
+        self.leaves, self.words = self._no_tags()
+        self.reach = None
+
+    def _check(self) -> None:
+        for shelf in self.shelves:
+            shelf._check()
+            assert shelf.lifetime <= self.size, "rows are kept longer than any member needs"
+        assert len({shelf.lifetime for shelf in self.shelves}) == len(self.shelves), "two shelves of one age"
+
+
+@dataclass(slots=True)
+class StoredRows:
+    """Rows as they are stored: times, places in the stream (if kept), keys, births, columns."""
+
+    ts: NDArray
+    places: NDArray
+    keys: NDArray
+    births: NDArray
+    arrays: list[pa.Array]
+
+    def take(self, positions: NDArray) -> StoredRows:
+        arrow = pa.array(positions)
+        return StoredRows(
+            self.ts[positions],
+            self.places[positions] if len(self.places) else self.places,
+            self.keys[positions],
+            self.births[positions],
+            [array.take(arrow) for array in self.arrays],
+        )
+
+
+def births_of(shelf: Shelf) -> NDArray:
+    return np.zeros(len(shelf), np.int32) if shelf.births is None else shelf.births.live
+
+
+def stored(column: FixedColumn | TextColumn) -> pa.Array:
+    """The live values of a stored column."""
+    buffer = column.starts if isinstance(column, TextColumn) else column.values
+    end = buffer.end - isinstance(column, TextColumn)
+    return column.view().take(np.arange(buffer.tail, end))
+
+
+def as_matrix(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:
+    """Rows of equal length as one array."""
+    return np.stack(rows) if rows else np.empty((0, length), dtype)
+
+
+class ShelvesView:
+    """A column that lies on several shelves, by references."""
+
+    __slots__ = ("_type", "_views")
+
+    def __init__(self, views: list[View], type_: pa.DataType) -> None:
+        self._views = views
+        self._type = type_
+
+    def take(self, rows: NDArray) -> pa.Array:
+        shelf_of = rows >> ROW_BITS
+        order = np.argsort(shelf_of, kind="stable")
+        parts = [
+            view.take(rows[order[start:stop]] & ROW_MASK)
+            for view, start, stop in self._runs(shelf_of[order])
+        ]
+        if not parts:
+            return pa.nulls(0, self._type)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(places))
+
+    def _runs(self, shelves: NDArray) -> list[tuple[View, int, int]]:
+        """For each view that has some, which of the sorted rows it has."""
+        cuts = shelves.searchsorted(np.arange(len(self._views) + 1))
+        runs = zip(self._views, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+        return [(view, start, stop) for view, start, stop in runs if stop > start]
+
+    def text_bytes(self, rows: NDArray) -> int:
+        shelf_of = rows >> ROW_BITS
+        return sum(
+            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self._views)
+        )

@@ -1,0 +1,314 @@
+"""One slice [start, end) of a chain of window joins.
+
+In:      references in time order, in one queue: females are to be kept, males seek among them.
+Out:     pairs of a male and a female of the other side whose age is within the slice; and to the next slice
+         the females that have come to the age `end` and every male.
+Kept:    the females of both sides, by age.
+Dropped: a female at the age `end` that nobody needs any longer, and any at the last slice's end.
+
+A male first purges the other side: what has left the slice goes into the next queue, ahead of the male. Then
+it probes, then it is passed on. So in every slice a male meets exactly the females whose age at its time is
+within the slice, whoever runs when (State-Slice, lemma 1). A reference of kind TIME purges both sides.
+
+    queue  m4 f3 m3 f2 |  [start ...... end)  |  m2 f1 m1   next queue
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import Batch
+from ..kernels.keys import keep_equal, keep_equal_text
+from ..kernels.slice_join import (
+    AT_FEMALE,
+    AT_RECORD,
+    CURSOR_SLOTS,
+    FIELDS,
+    IS_PROBING,
+    KIND,
+    LEFT_ROW,
+    LIFETIME,
+    MALE,
+    PAIR_FIELDS,
+    RIGHT_ROW,
+    ROW,
+    STATE_FIELDS,
+    STATE_LIFETIME,
+    STATE_POS,
+    STATE_ROW,
+    TS,
+    run_slice,
+)
+from ..operator import Counters
+from ..queue import Outlet, Queue
+from ..store import FixedColumn, TextColumn
+from ..window import MAX_TS
+from .side import Side
+
+STEP_RECORDS = 16_384
+MIN_ROOM = 256
+MIN_PAIRS = 1_024
+MAX_PAIRS = 32_768  # found at once: bounds the output whatever one male may match
+
+
+class References(Batch):
+    """References or pairs: `table` is int64[fields, n], see kernels/slice_join.py."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: NDArray) -> None:
+        super().__init__(table[TS], ())
+        self.table = table
+
+    def slice(self, start: int, stop: int) -> References:
+        return References(np.ascontiguousarray(self.table[:, start:stop]))
+
+
+class SliceState:
+    """The females of both sides, each side's in order of age: int64[2, 4, room], [span[0], span[1]) alive."""
+
+    def __init__(self) -> None:
+        self.data: NDArray = np.empty((2, STATE_FIELDS, MIN_ROOM), np.int64)
+        self.spans: NDArray = np.zeros((2, 2), np.int64)
+
+    def live(self, side: int) -> NDArray:
+        """int64[4, n], oldest first; the state's own memory."""
+        return self.data[side, :, self.spans[side, 0] : self.spans[side, 1]]
+
+    def __len__(self) -> int:
+        return int((self.spans[:, 1] - self.spans[:, 0]).sum())
+
+    def reserve(self, rows: int) -> None:
+        """Make room for `rows` more females on either side."""
+        if int(self.spans[:, 1].max()) + rows > self.data.shape[2]:
+            self.fill([self.live(0), self.live(1)], rows)
+
+    def fill(self, sides: Sequence[NDArray], rows: int = 0) -> None:
+        """Hold these females and no others, with room for `rows` more and as many again."""
+        room = max(MIN_ROOM, 2 * (max(part.shape[1] for part in sides) + rows))
+        data = np.empty((2, STATE_FIELDS, room), np.int64)
+        for side, part in enumerate(sides):
+            data[side, :, : part.shape[1]] = part
+            self.spans[side] = 0, part.shape[1]
+        self.data = data
+
+    def _check(self) -> None:
+        assert bool((self.spans[:, 0] <= self.spans[:, 1]).all()), "a state ends before it begins"
+        assert int(self.spans.max()) <= self.data.shape[2], "females outside the state"
+        for side in (0, 1):
+            live = self.live(side)
+            assert bool(np.all(np.diff(live[STATE_POS]) >= 0)), "females out of order"
+            assert bool(np.all(np.diff(live[STATE_ROW]) > 0)), "a female is there twice"
+
+
+class SliceJoin:
+    """Joins what is in [start, end); `onward` leads to the next slice, or nowhere from the last."""
+
+    def __init__(
+        self, start: int, end: int, queue: Queue, sides: tuple[Side, Side], name: str, punctuation: int
+    ) -> None:
+        self.name = f"{name} {start}"
+        self.start = start
+        self.end = end
+        self.inputs = (queue,)
+        self.output = Outlet(punctuation)
+        self.onward = Outlet(punctuation)
+        self.counters = Counters()
+        self.state = SliceState()
+        self._sides = sides
+        self._work: References | None = None
+        self._cursor = np.zeros(CURSOR_SLOTS, np.int64)
+        self._pairs = np.empty((PAIR_FIELDS, MIN_PAIRS), np.int64)
+        self._passed = np.empty((FIELDS, MIN_ROOM), np.int64)
+
+    @property
+    def limits(self) -> NDArray:
+        """Age at which females of each side leave: `end`, or less if no member's window there is as long."""
+        return np.array([min(self.end, side.size) for side in self._sides], np.int64)
+
+    @property
+    def queue(self) -> Queue:
+        return self.inputs[0]
+
+    def step(self, quantum: int) -> bool:
+        if self._work is None and not self.queue.batches:
+            return self._pass_time()
+        self._run(min(quantum, STEP_RECORDS))
+        self._pass_time()
+        return True
+
+    def _run(self, records: int) -> None:
+        """Work up to so many references; fewer if they give more than is passed on at once."""
+        if self._work is None:
+            work = self.queue.pop()
+            assert isinstance(work, References), "expected references in the queue of a slice"
+            self._work = work
+            self._cursor[:] = 0
+            self.counters.rows_in += work.length
+        table = self._work.table
+        stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
+        self.state.reserve(stop - int(self._cursor[AT_RECORD]))
+        if self._passed.shape[1] < stop - self._cursor[AT_RECORD]:
+            self._passed = np.empty((FIELDS, 2 * (stop - int(self._cursor[AT_RECORD]))), np.int64)
+        passed, found = run_slice(
+            table, stop, self._cursor, self.state.data, self.state.spans, self.start, self.end, self.limits,
+            not self.onward.queues, self._passed, self._pairs,
+        )  # fmt: skip
+        if found:
+            self._emit(self._pairs[:, :found])
+            if found == self._pairs.shape[1] < MAX_PAIRS:
+                self._pairs = np.empty((PAIR_FIELDS, 2 * found), np.int64)
+        if passed:
+            self.onward.put(References(self._passed[:, :passed].copy()))
+        if self._cursor[AT_RECORD] == table.shape[1]:
+            self._work = None
+
+    def _emit(self, pairs: NDArray) -> None:
+        """Pass pairs on; of those found by hash, those whose keys are equal."""
+        kept = np.flatnonzero(self._equal(pairs)) if self._sides[0].verified else None
+        pairs = pairs.copy() if kept is None else pairs.take(kept, axis=1)
+        self.counters.rows_out += pairs.shape[1]
+        self.output.put(References(pairs))
+
+    def _equal(self, pairs: NDArray) -> NDArray:
+        """Whether the keys of the pairs are equal; one byte each."""
+        left, right = pairs[LEFT_ROW], pairs[RIGHT_ROW]
+        keep = np.ones(pairs.shape[1], np.uint8)
+        stores = [side.shelves[0].store for side in self._sides]
+        for slot in range(len(self._sides[0].verified)):
+            a, b = (store.columns[slot] for store in stores)
+            if isinstance(a, TextColumn) and isinstance(b, TextColumn):
+                keep_equal_text(
+                    a.starts.data, a.starts.base, a.data.data, a.data.base, left,
+                    b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
+                )  # fmt: skip
+            else:
+                assert isinstance(a, FixedColumn) and isinstance(b, FixedColumn), "keys of two kinds"
+                keep_equal(a.values.data, a.values.base, left, b.values.data, b.values.base, right, keep)
+        return keep
+
+    @property
+    def frontier(self) -> int:
+        """No reference still to be worked was written before this."""
+        if self._work is None:
+            return self.queue.frontier
+        return int(self._work.ts[self._cursor[AT_RECORD]])
+
+    def _pass_time(self) -> bool:
+        """Promise what is promised, less what is still to be worked; False if that is nothing new."""
+        now = self.frontier
+        moved = False
+        for outlet in (self.output, self.onward):
+            if now == MAX_TS and not outlet.closed:
+                outlet.close()
+                moved = True
+            elif outlet.punctuation < now < MAX_TS:
+                outlet.promise(now)
+                moved = True
+        return moved
+
+    # -- migration ----------------------------------------------------------------------------------
+
+    def halt(self) -> None:
+        """Stop between two references, with all that are not worked in the queue."""
+        while self._cursor[IS_PROBING]:
+            self._run(1)
+        if self._work is not None:
+            at = int(self._cursor[AT_RECORD])
+            rest = self._work.slice(at, self._work.length)
+            self.queue.batches.appendleft(rest)
+            self.queue.rows += rest.length
+            self.counters.rows_in -= rest.length
+            self._work = None
+            self._cursor[:] = 0
+
+    def drain(self) -> None:
+        """Work all that has come."""
+        while self._work is not None or self.queue.batches:
+            self._run(STEP_RECORDS)
+        self._pass_time()
+
+    def absorb(self, older: SliceJoin) -> None:
+        """Take over the state of the next slice, whose queue has been drained, and its place."""
+        assert older.start == self.end and not older.queue.batches, "expected the next slice, drained"
+        both = [np.concatenate([older.state.live(side), self.state.live(side)], axis=1) for side in (0, 1)]
+        self.state.fill(both)
+        self.end = older.end
+        self.onward = older.onward
+        self.counters.rows_out += older.counters.rows_out
+
+    def renew(self, side: int, first_row: int, lifetimes: NDArray) -> None:
+        """Females of a side live differently from now on: lifetimes[row - first_row]; int64.
+
+        Those that nobody who reaches this slice needs are forgotten, and those of rows no longer stored.
+        """
+        self.halt()
+        live = self.state.live(side)
+        rows = live[STATE_ROW]
+        live[STATE_LIFETIME] = lifetimes_at(rows, first_row, lifetimes)
+        kept = live[:, live[STATE_LIFETIME] > self.start]
+        if kept.shape[1] < live.shape[1]:
+            self.state.fill([kept, self.state.live(1)] if side == 0 else [self.state.live(0), kept])
+        for n, batch in enumerate(self.queue.batches):
+            assert isinstance(batch, References), "expected references in the queue of a slice"
+            table = batch.table
+            mine = np.flatnonzero(table[KIND] == side)
+            table[LIFETIME, mine] = lifetimes_at(table[ROW, mine], first_row, lifetimes)
+            gone = mine[table[LIFETIME, mine] <= self.start]
+            if len(gone):
+                others = np.delete(np.arange(batch.length), gone)
+                self.queue.batches[n] = References(table.take(others, axis=1))
+                self.queue.rows -= len(gone)
+        self.queue.batches = deque(batch for batch in self.queue.batches if batch.length)
+
+    # -- for people and tests -----------------------------------------------------------------------
+
+    def females(self, side: int) -> NDArray:
+        """Row references of the females of a side, oldest first."""
+        return self.state.live(side)[STATE_ROW].copy()
+
+    @property
+    def waiting(self) -> NDArray:
+        """References not yet worked: int64[FIELDS, n]."""
+        tables = [batch.table for batch in self.queue.batches if isinstance(batch, References)]
+        if self._work is not None:
+            tables.insert(0, self._work.table[:, self._cursor[AT_RECORD] :])
+        return np.concatenate([np.empty((FIELDS, 0), np.int64), *tables], axis=1)
+
+    @property
+    def state_rows(self) -> int:
+        return len(self.state)
+
+    @property
+    def state_bytes(self) -> int:
+        return int(self.state.data.nbytes + self._pairs.nbytes + self._passed.nbytes)
+
+    def _check(self) -> None:
+        assert 0 <= self.start < self.end, "an empty slice"
+        self.state._check()
+        for side in (0, 1):
+            lifetimes = self.state.live(side)[STATE_LIFETIME]
+            assert bool((lifetimes > self.start).all()), "a female that nobody needs in this slice"
+        waiting = self.waiting
+        assert bool(np.all(np.diff(waiting[TS]) >= 0)), "references out of order"
+        is_female = waiting[KIND] < MALE
+        assert bool((waiting[LIFETIME, is_female] > self.start).all()), (
+            "a female that nobody needs is on its way"
+        )
+        if self._cursor[IS_PROBING]:
+            assert self._work is not None, "a male is half worked and not there"
+            assert 0 <= self._cursor[AT_FEMALE] <= int(self.state.spans[:, 1].max()), (
+                "probing beyond the state"
+            )
+
+
+def lifetimes_at(rows: NDArray, first_row: int, lifetimes: NDArray) -> NDArray:
+    """lifetimes[row - first_row], 0 for rows before the first."""
+    known = rows >= first_row
+    out = np.zeros(len(rows), np.int64)
+    out[known] = lifetimes[rows[known] - first_row]
+    return out

@@ -1,0 +1,122 @@
+"""Rows of one side of a join that live equally long: their store, their index, what is known of them.
+
+Rows have numbers that only grow; the oldest leave first, all at the same age, so leaving is moving a tail.
+
+    pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
+    leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
+    words   bits of the predicates that no dimension covers
+    births  how often the stored columns had changed when it came; what came before a column was kept lacks it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .batch import NO_ROWS
+from .buffer import RowBuffer
+from .indexes.build import build_index
+from .store import Store
+from .types import SqlType
+from .window import FOREVER
+
+
+class Shelf:
+    """Rows that leave at the age `lifetime`."""
+
+    def __init__(
+        self,
+        lifetime: int,
+        types: Sequence[SqlType],
+        by_place: bool,
+        numbered: bool,
+        index: str,
+        dimensions: int,
+        words: int,
+    ) -> None:
+        """`numbered`: places are kept even if rows leave by their ts."""
+        self.lifetime = lifetime
+        self.by_place = by_place
+        self.store = Store(types)
+        self.index = build_index(index)
+        self.places = RowBuffer("int64") if by_place or numbered else None
+        self.leaves = [RowBuffer("int32") for _ in range(dimensions)]
+        self.words = [RowBuffer("int64") for _ in range(words)]
+        self.births: RowBuffer | None = None
+        self.first_row = 0
+        """Of the batch being worked."""
+        self.new_ts: NDArray = NO_ROWS
+
+    @property
+    def pos(self) -> RowBuffer:
+        if not self.by_place:
+            return self.store.ts
+        assert self.places is not None, "rows of a ROWS window have places"
+        return self.places
+
+    def append(
+        self,
+        ts: NDArray,
+        places: NDArray | None,
+        keys: NDArray,
+        arrays: Sequence[pa.Array],
+        leaves: Sequence[NDArray],
+        words: Sequence[NDArray],
+        births: int | NDArray,
+    ) -> None:
+        """Add rows, none older than those there; the index takes their keys and inserts them when probed."""
+        if self.births is None and not (isinstance(births, int) and births == 0):
+            self.births = RowBuffer("int32", self.store.ts.tail)
+            self.births.append(np.zeros(len(self.store), np.int32))
+        self.store.append(ts, arrays)
+        self.index.extend(keys)
+        if self.places is not None:
+            assert places is not None, "rows of a ROWS window have places"
+            self.places.append(places)
+        for buffer, values in zip((*self.leaves, *self.words), (*leaves, *words), strict=True):
+            buffer.append(values)
+        if self.births is not None:
+            self.births.append(np.broadcast_to(np.asarray(births, np.int32), len(ts)))
+
+    def expire(self, clock: int) -> None:
+        """Drop what has come to its age at `clock`."""
+        if self.lifetime == FOREVER:
+            return
+        pos = self.pos
+        self.drop(pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right")))
+
+    def drop(self, row: int) -> None:
+        """Rows below `row` are dead."""
+        if row > self.store.ts.tail:
+            self.store.drop(row)
+            self.index.purge(row)
+            for buffer in self.buffers:
+                buffer.drop(row)
+
+    @property
+    def buffers(self) -> list[RowBuffer]:
+        """What is kept beside the store and the index."""
+        extra = [buffer for buffer in (self.places, self.births) if buffer is not None]
+        return [*extra, *self.leaves, *self.words]
+
+    def reindex(self, kind: str) -> None:
+        """Change the index, keeping what it holds; between batches only."""
+        self.index = build_index(kind, self.store.ts.tail, self.index.keys)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes + self.index.nbytes + sum(buffer.nbytes for buffer in self.buffers)
+
+    def _check(self) -> None:
+        self.store._check()
+        self.index._check()
+        assert len(self.index.keys) == len(self.store), "index and store hold different rows"
+        for buffer in self.buffers:
+            buffer._check()
+            assert (buffer.tail, buffer.end) == (self.store.ts.tail, self.store.ts.end), "rows without tags"

@@ -1,0 +1,79 @@
+"""How a join that queries have in common should keep its rows: index, slices and routing, by cost.
+
+Asked whenever queries have come or gone, and again as measurements come in. What was chosen stays unless
+something else is clearly cheaper, so that nothing is rebuilt back and forth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.arrangement import Arrangement
+from penstock.engine.operators.join import WindowJoin
+
+from .choose_indexes import better_index, choose_index
+from .load import Ends, ends_in_units, is_selective, workload_of
+from .sharing_cost import cpu_opt_ends, estimate_strategies
+from .statistics import JoinEstimate, Rates, estimate_common, measure_join
+from .weights import Weights
+
+EVERY_WINDOW: Ends = (None, None)
+ENTER_GAIN = 0.15  # of the cost that merged slices must save before they are preferred to those of least memory
+LEAVE_GAIN = 0.05  # and below which they are given up again
+
+
+class Arranger:
+    """Arranges the joins of an engine. `forced` are indexes of left and right, None where cost decides."""
+
+    def __init__(
+        self, sharing: str, forced: tuple[str | None, str | None], rates: Rates, weights: Weights
+    ) -> None:
+        self._sharing = sharing
+        self._forced = forced
+        self._rates = rates
+        self._weights = weights
+
+    def __call__(self, join: WindowJoin) -> Arrangement:
+        seen = self.estimate(join)
+        kinds = self._kinds(join, seen)
+        match self._sharing:
+            case "pull-up" | "push-down":
+                return Arrangement(kinds, by_lifetime=False, routed=True)
+            case "cpu-opt" | "auto":
+                return Arrangement(kinds, self._ends(join, kinds, seen))
+            case _:
+                return Arrangement(kinds)
+
+    def estimate(self, join: WindowJoin) -> JoinEstimate:
+        """What is known of a join: measured, where enough rows have come."""
+        return measure_join(join, estimate_common(join.members, join.common, self._rates))
+
+    def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
+        """An index for each window, that of the longest of all members."""
+        kinds = []
+        forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
+        condition = join.common.condition
+        for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
+            if len(side) and force is None:
+                better = better_index(side.index_kind, condition, direction, self._weights)
+                kinds.append(better if better is not None and seen.measured else side.index_kind)
+            else:
+                kinds.append(choose_index(condition, direction, self._weights, force).kind)
+        return kinds[0], kinds[1]
+
+    def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> Ends:
+        """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
+        if not is_selective(join.members):
+            return EVERY_WINDOW
+        load = workload_of(join.members, join.sides, seen)
+        cheapest = cpu_opt_ends(load, self._weights, kinds)
+        if self._sharing == "auto":
+            costs = estimate_strategies(load, self._weights, kinds, *cheapest)
+            gain = 1 - costs["cpu-opt"].cores / costs["mem-opt"].cores
+            if gain < (LEAVE_GAIN if join.arrangement.ends != EVERY_WINDOW else ENTER_GAIN):
+                return EVERY_WINDOW
+        return ends_in_units(cheapest, join, seen)
+
+    def chain_ends(self, windows: Sequence[int]) -> Sequence[int]:
+        """Ends of the literal chain that cost least, of those at all windows."""
+        raise NotImplementedError

@@ -1,0 +1,100 @@
+"""Which joins can share their state: each join in a normal form, in which equal means common.
+
+Joins share if they read the same streams through windows of the same kind and the index serves the same
+condition, however it was written and whichever stream came first. Windows, filters on either stream, filters
+on the pairs and what is selected may differ: they are each query's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.engine.expression import Column, Expression, rewrite
+from penstock.engine.plan import (
+    EQUALITY,
+    CommonJoin,
+    CommonSide,
+    JoinNode,
+    MemberNode,
+    MemberSide,
+    PlanNode,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    UnionNode,
+    WindowNode,
+)
+
+
+def share_joins(node: PlanNode, owner: str | None) -> PlanNode:
+    """The plan with its joins taken from joins in common; with an owner, from joins nobody else is in."""
+    match node:
+        case JoinNode():
+            return share_join(node, owner)
+        case SelectNode() | WindowNode():
+            return replace(node, input=share_joins(node.input, owner))
+        case UnionNode():
+            return UnionNode(tuple(share_joins(part, owner) for part in node.inputs))
+        case _:
+            return node
+
+
+def share_join(node: JoinNode, owner: str | None) -> MemberNode:
+    """A join as a member of what it has in common with others."""
+    sources = node.left, node.right
+    sides = tuple(
+        over_stream(side, source) for side, source in zip((node.left_side, node.right_side), sources, strict=True)
+    )
+    pairs = list(dict.fromkeys(zip(sides[0].keys, sides[1].keys, strict=True)))
+    band = node.condition
+    forms = []
+    for swapped in (False, True):
+        one, two = (sides[1], sides[0]) if swapped else (sides[0], sides[1])
+        streams = [source.stream for source in sources if isinstance(source, SourceNode)]
+        keys = [(b, a) if swapped else (a, b) for a, b in pairs]
+        if band == EQUALITY:
+            keys.sort(key=lambda pair: (spelled(pair[0]), spelled(pair[1])))
+        names = streams[::-1] if swapped else streams
+        left = CommonSide(names[0], one.window.kind, tuple(a for a, _ in keys))
+        right = CommonSide(names[1], two.window.kind, tuple(b for _, b in keys))
+        common = CommonJoin(left, right, band.mirrored() if swapped and band is not None else band, owner)
+        members = tuple(MemberSide(side.window, side.predicate, side.columns) for side in (one, two))
+        forms.append(MemberNode(node, common, (members[0], members[1]), swapped))
+    return min(forms, key=lambda form: normal_order(form.common))
+
+
+def normal_order(common: CommonJoin) -> tuple[object, ...]:
+    """Of a join and its mirror image, the lesser is the normal form."""
+    band = common.condition
+    bounds = () if band is None else (str(band.low), band.low_closed, str(band.high), band.high_closed)
+    return (
+        *((side.stream, side.kind, tuple(map(spelled, side.keys))) for side in common.sides),
+        bounds,
+    )
+
+
+def over_stream(side: SideNode, source: PlanNode) -> SideNode:
+    """The side over all columns of its stream, which are named after it."""
+    assert isinstance(source, SourceNode), "a join's inputs are streams"
+    places = source.columns
+
+    def move(node: Expression) -> Expression:
+        if not isinstance(node, Column):
+            return node
+        index = node.index if places is None else places[node.index]
+        return Column(node.type, index, f"{source.stream}.{node.name.rsplit('.', 1)[-1]}")
+
+    columns = side.columns if places is None else tuple(places[i] for i in side.columns)
+    predicate = None if side.predicate is None else rewrite(side.predicate, move)
+    return replace(
+        side, predicate=predicate, keys=tuple(rewrite(key, move) for key in side.keys), columns=columns
+    )
+
+
+def spelled(expression: Expression) -> str:
+    """The expression in letters, the same whatever its columns are called."""
+
+    def bare(node: Expression) -> Expression:
+        return Column(node.type, node.index, f"#{node.index}") if isinstance(node, Column) else node
+
+    return f"{expression.type}:{rewrite(expression, bare)}"

@@ -1,0 +1,648 @@
+"""Lineage against its meaning: a row's tags satisfy a predicate's demand exactly if the predicate is true.
+
+The measure is `evaluate_predicate`; of a predicate that could fail one row at a time: true, not, or raised.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from nasty_values import BIGINT, BOOLEAN, DOUBLE, INF, NAN, NASTY, TIMESTAMP, VARCHAR
+from numpy.typing import NDArray
+
+from penstock.engine import evaluate as evaluation
+from penstock.engine.errors import DataError
+from penstock.engine.evaluate import evaluate_predicate
+from penstock.engine.expression import (
+    FALSE,
+    TRUE,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    conjunction,
+    conjuncts,
+    rewrite,
+)
+from penstock.engine.functions import may_raise
+from penstock.engine.kernels import lineage as kernels
+from penstock.engine.lineage import Demand, Lineage, Tags, split
+from penstock.engine.types import ARROW_TYPES, SqlType
+from penstock.optimizer.bind import bind_query, bind_relation
+from penstock.optimizer.catalog import Catalog
+from penstock.optimizer.logical import Project
+from penstock.optimizer.parse import parse_query, parse_script
+
+NAMES = {"a": BIGINT, "b": BIGINT, "x": DOUBLE, "s": VARCHAR, "f": BOOLEAN, "ts": TIMESTAMP}
+TYPES = list(NAMES.values())
+A, B, X, S, F, T = (Column(type_, i, name) for i, (name, type_) in enumerate(NAMES.items()))
+
+# Few, so that rows hit the constants.
+USUAL: dict[SqlType, list[Any]] = {
+    BIGINT: [0, 1, 2, 3, -1, 2**53 + 1, 2**63 - 1, -(2**63), None],
+    DOUBLE: [0.0, -0.0, 1.0, 1.5, 2.0, NAN, INF, -INF, 2.0**53, 5e-324, None],
+    VARCHAR: ["", "a", "ab", "12", "ä", None],
+    BOOLEAN: [True, False, None],
+    TIMESTAMP: [0, 1, -1, 1_583_000_000_123_456, None],
+}
+
+RAISED = "raised"
+Columns = Sequence[pa.Array]
+
+
+@functools.cache
+def catalog() -> Catalog:
+    columns = ", ".join(f"{name} {type_}" for name, type_ in NAMES.items())
+    (statement,) = parse_script(f"CREATE STREAM r ({columns})")
+    declared = Catalog()
+    declared.add(bind_relation(statement))  # type: ignore[arg-type]
+    return declared
+
+
+@functools.cache
+def where(text: str) -> Expression:
+    """The condition as the binder writes it."""
+    root = bind_query(parse_query(f"SELECT {text} AS answer FROM r"), catalog()).root
+    assert isinstance(root, Project)
+    return root.expressions[0]
+
+
+def table(*rows: tuple[Any, ...]) -> list[pa.Array]:
+    """The rows as columns, each a slice that does not start at its array's first value."""
+    values = zip(*rows, strict=True) if rows else [()] * len(TYPES)
+    junk = [next(value for value in USUAL[type_] if value is not None) for type_ in TYPES]
+    return [
+        pa.array([other, other, other, *column], ARROW_TYPES[type_]).slice(3)
+        for other, type_, column in zip(junk, TYPES, values, strict=True)
+    ]
+
+
+def row(**values: Any) -> tuple[Any, ...]:
+    return tuple(values.get(name) for name in NAMES)
+
+
+def satisfied(tags: Tags, demand: Demand) -> list[bool]:
+    """What kernels that use tags do, for every row."""
+    inside = (tags.leaves >= demand.low[:, None]) & (tags.leaves <= demand.high[:, None])
+    has_bits = (tags.words & demand.bits[:, None]) == demand.bits[:, None]
+    return [bool(answer) for answer in inside.all(axis=0) & has_bits.all(axis=0)]
+
+
+def outcome(predicate: Expression, columns: Columns, at: int) -> bool | tuple[str, str]:
+    try:
+        mask = evaluate_predicate(predicate, lambda i: columns[i].slice(at, 1), 1)
+    except DataError as error:
+        return RAISED, str(error)
+    return mask[0].as_py() is True
+
+
+def outcomes(predicate: Expression | None, columns: Columns) -> list[Any]:
+    length = len(columns[0])
+    if predicate is None:
+        return [True] * length
+    if may_raise(predicate):
+        return [outcome(predicate, columns, at) for at in range(length)]
+    mask = evaluate_predicate(predicate, columns.__getitem__, length)
+    return [answer is True for answer in mask.to_pylist()]
+
+
+def check_shape(lineage: Lineage, tags: Tags, length: int) -> None:
+    count = len(lineage.dimensions)
+    assert (tags.codes.dtype, tags.codes.shape) == (np.int64, (count, length))
+    assert (tags.leaves.dtype, tags.leaves.shape) == (np.int32, (count, length))
+    assert (tags.words.dtype, tags.words.shape) == (np.int64, (lineage.words, length))
+    for leaves, leaf_count in zip(tags.leaves, lineage.leaf_counts, strict=True):
+        assert bool(((leaves >= 0) & (leaves < leaf_count)).all())
+
+
+def check_tags(predicates: Sequence[Expression | None], columns: Columns) -> None:
+    """Every predicate true where it should be; those that raise named, at their first bad row."""
+    lineage = Lineage(predicates)
+    length = len(columns[0])
+    tags, failures = lineage.tag(columns.__getitem__, length)
+    check_shape(lineage, tags, length)
+    failed = {failure.predicate: failure for failure in failures}
+    assert len(failed) == len(failures)
+    answers = {predicate: outcomes(predicate, columns) for predicate in predicates}
+    for predicate, expected in answers.items():
+        found = satisfied(tags, lineage.demand(predicate))
+        bad = next((at for at, answer in enumerate(expected) if isinstance(answer, tuple)), None)
+        if bad is None:
+            assert predicate not in failed, predicate
+            assert found == expected, predicate
+            continue
+        assert predicate in failed, predicate
+        failure = failed.pop(predicate)
+        assert failure.row == bad
+        assert str(failure.error) == expected[bad][1]
+        assert found[:bad] == expected[:bad]
+        # From there on false, unless a sound predicate needs the same bit.
+        rest = split(predicate).rest
+        others = [other for other in answers if other != predicate and split(other).rest == rest]
+        for at in range(bad, length):
+            assert not found[at] or any(answers[other][at] is True for other in others)
+    assert not failed
+
+
+# Drawn predicates
+
+
+def comparison(function: str, left: Expression, right: Expression) -> Call:
+    return Call(BOOLEAN, function, (left, right))
+
+
+COMPARISONS = ["less", "less_equal", "equal", "greater_equal", "greater"]
+SUBJECTS: list[Expression] = [
+    A, B, X, S, F, T,
+    Call(DOUBLE, "cast", (A,)),
+    Call(DOUBLE, "add", (X, X)),
+    Call(VARCHAR, "upper", (S,)),
+    Call(BIGINT, "length", (S,)),
+]  # fmt: skip
+OTHERS = [
+    "a <> 1", "a < b", "x > a", "s LIKE 'a%'", "s < 'b'", "f", "NOT f", "a IN (1, 2)", "a = 1 OR x = 1.5",
+    "ts IS NULL", "s IS NOT NULL", "f IS NOT TRUE", "1 < 2", "CAST(NULL AS BOOLEAN)", "FALSE", "x = x",
+    "s = upper(s)",
+]  # fmt: skip
+FALLIBLE = [
+    "a + a > 3", "10 // a > 1", "a % b = 0", "CAST(s AS BIGINT) = 12", "a * b < 5", "a + 1 IS NOT NULL",
+    "x > 1 OR 10 // a > 1", "CASE WHEN a > 0 THEN 10 // b > 1 ELSE f END", "a + b > NULL",
+]  # fmt: skip
+
+
+@st.composite
+def bounds(draw: st.DrawFn) -> Expression:
+    subject = draw(st.sampled_from(SUBJECTS))
+    if draw(st.integers(0, 6)) == 0:
+        return Call(BOOLEAN, "not", (Call(BOOLEAN, "is_null", (subject,)),))
+    literal = Literal(subject.type, draw(st.sampled_from(USUAL[subject.type])))
+    function = draw(st.sampled_from([*COMPARISONS, "equal", "is_not_distinct"]))
+    sides = (subject, literal) if draw(st.booleans()) else (literal, subject)
+    return Call(BOOLEAN, function, sides)
+
+
+CERTAIN = st.one_of(bounds(), bounds(), st.sampled_from(OTHERS).map(where))
+ANY = st.one_of(bounds(), bounds(), st.sampled_from(OTHERS).map(where), st.sampled_from(FALLIBLE).map(where))
+
+
+def predicates(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression | None]:
+    return st.lists(parts, max_size=4).map(lambda drawn: conjunction(tuple(drawn)))
+
+
+ROWS = st.lists(
+    st.tuples(*(st.sampled_from(USUAL[type_]) | st.sampled_from(NASTY[type_]) for type_ in TYPES)), max_size=9
+)
+
+
+@settings(max_examples=80)
+@given(st.lists(predicates(CERTAIN), max_size=6), ROWS)
+def test_drawn_predicates(drawn: list[Expression | None], rows: list[tuple[Any, ...]]) -> None:
+    assert Lineage(drawn).tag(table(*rows).__getitem__, len(rows))[1] == []
+    check_tags(drawn, table(*rows))
+
+
+@settings(max_examples=120)
+@given(st.lists(predicates(ANY), max_size=6), ROWS)
+def test_drawn_predicates_that_fail(drawn: list[Expression | None], rows: list[tuple[Any, ...]]) -> None:
+    check_tags(drawn, table(*rows))
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(FALLIBLE), st.lists(predicates(bounds()), min_size=2, max_size=5), ROWS)
+def test_one_rest_that_fails_for_some(
+    rest: str, drawn: list[Expression | None], rows: list[tuple[Any, ...]]
+) -> None:
+    """The same rest under different intervals: it fails only those whose rows it fails on."""
+    check_tags([conjunction((where(rest), *conjuncts(one))) for one in drawn], table(*rows))
+
+
+# Forms, as the binder writes them
+
+INTERVALS = {
+    "a < 2": (0, 0),
+    "a <= 2": (0, 1),
+    "a = 2": (1, 1),
+    "a >= 2": (1, 2),
+    "a > 2": (2, 2),
+    "2 < a": (2, 2),
+    "2 <= a": (1, 2),
+    "2 = a": (1, 1),
+    "2 >= a": (0, 1),
+    "2 > a": (0, 0),
+    "a IS NOT NULL": (0, 0),
+    "a = NULL": (1, 0),
+    "a BETWEEN 2 AND 5": (1, 3),
+    "a BETWEEN 5 AND 2": (1, 0),
+    "a = 2 AND a = 5": (1, 0),
+    "a > 2 AND a < 5 AND a IS NOT NULL": (2, 2),
+    "x > 1.5": (2, 2),
+    "x >= -0.0 AND x <= 0": (1, 1),
+    "x > CAST('nan' AS DOUBLE)": None,
+    "a > 1.5": (2, 2),
+    "a + 0.5 > 1": (2, 2),
+    "f = TRUE": (1, 1),
+    "f IS TRUE": (1, 1),
+    "f > FALSE": (2, 2),
+    "ts > '2020-01-01'": (2, 2),
+    "s = 'a'": (1, 1),
+    "'a' = s": (1, 1),
+    "s = NULL": (1, 0),
+    "s < 'a'": None,
+    "s IS NOT NULL": None,
+    "a IS NULL": None,
+    "a <> 2": None,
+    "a + 1 > 2": None,
+    "CAST(s AS BIGINT) > 2": None,
+    "CAST(x AS BIGINT) > 2": None,
+    "1 < 2": None,
+    "a < b": None,
+}
+
+
+@pytest.mark.parametrize("text", INTERVALS)
+def test_forms(text: str) -> None:
+    """What becomes an interval, and which; everything else is a bit."""
+    predicate = where(text)
+    lineage = Lineage([predicate])
+    demand = lineage.demand(predicate)
+    if INTERVALS[text] is None:
+        assert (len(lineage.dimensions), lineage.words, demand.bits.tolist()) == (0, 1, [1])
+    else:
+        assert (len(lineage.dimensions), lineage.words) == (1, 0)
+        assert [(low, high) for low, high in zip(demand.low, demand.high, strict=True)] == [INTERVALS[text]]
+
+
+def test_intervals_among_other_constants() -> None:
+    texts = ["a > 10", "a >= 20", "a < 20", "a = 30", "a IS NOT NULL", "x > 1"]
+    lineage = Lineage([None, *map(where, texts)])
+    assert lineage.leaf_counts == (8, 4)
+    assert [dimension.expression for dimension in lineage.dimensions] == [A, X]
+    assert lineage.dimensions[0].constants.tolist() == [10, 20, 30]
+    ranges = [(int(d.low[0]), int(d.high[0])) for d in map(lineage.demand, map(where, texts))]
+    assert ranges == [(2, 6), (3, 6), (0, 2), (5, 5), (0, 6), (0, 7)]
+    tags, _ = lineage.tag(table(*(row(a=a) for a in (9, 10, 15, 20, 25, 30, 31, None))).__getitem__, 8)
+    assert tags.leaves[0].tolist() == list(range(8))
+
+
+def test_integers_beyond_doubles() -> None:
+    """Compared as BIGINT they are exact; with a DOUBLE they are cast first, as the binder wrote it."""
+    big = 2**53
+    check_tags(
+        [where(text) for text in (f"a > {big}", f"a = {big + 1}", f"a > {big}.0", f"a = {big}.0", "a > 1.5")],
+        table(*(row(a=a) for a in (big - 1, big, big + 1, big + 2, 2**63 - 1, 1, 2, None))),
+    )
+
+
+def test_a_literal_of_another_type_is_no_interval() -> None:
+    predicate = comparison("less", A, Literal(DOUBLE, 1.5))
+    assert Lineage([predicate]).dimensions == ()
+
+
+def test_trivial() -> None:
+    lineage = Lineage([None, TRUE, None])
+    assert lineage.is_trivial
+    assert satisfied(lineage.tag(table(row(), row()).__getitem__, 2)[0], lineage.demand(TRUE)) == [True, True]
+    assert Lineage([]).is_trivial
+    assert not Lineage([FALSE]).is_trivial
+    assert not Lineage([where("a > 1")]).is_trivial
+
+
+def test_many_bits() -> None:
+    """More than a word of them, the sign bit of a word included."""
+    rests = [where(f"a <> {i}") for i in range(130)]
+    lineage = Lineage(rests)
+    assert lineage.words == 3
+    assert lineage.demand(rests[63]).bits.tolist() == [-(2**63), 0, 0]
+    check_tags(rests, table(*(row(a=a) for a in (0, 63, 64, 129, 130, None))))
+
+
+def test_order_of_conjuncts_and_names_make_no_other_rest() -> None:
+    first = where("a <> 1 AND upper(s) LIKE 'A%' AND a > 2")
+    second = rewrite(
+        where("a > 3 AND upper(s) LIKE 'A%' AND a <> 1"),
+        lambda node: Column(node.type, node.index, f"Z.{node.index}") if isinstance(node, Column) else node,
+    )
+    assert (str(split(first).rest), str(split(second).rest)) == (
+        "(r.a <> 1) AND (UPPER(r.s) LIKE 'A%')",
+        "(Z.0 <> 1) AND (UPPER(Z.3) LIKE 'A%')",
+    )
+    lineage = Lineage([first, second])
+    assert lineage.demand(first).bits.tolist() == lineage.demand(second).bits.tolist() == [1]
+
+
+def test_equal_parts_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    like = evaluation.FUNCTIONS["like"]
+
+    def counted(call: Call, rows: evaluation.Rows) -> Any:
+        calls.append(str(call))
+        return like(call, rows)
+
+    monkeypatch.setitem(evaluation.FUNCTIONS, "like", counted)
+    texts = ["s LIKE 'a%'", "s LIKE 'a%' AND a <> 1", "s LIKE 'a%' AND a > 1", "a = 1 OR s LIKE 'a%'"]
+    Lineage(map(where, texts)).tag(table(row(a=1, s="ab"), row(a=2, s="b")).__getitem__, 2)
+    assert len(calls) == 1
+
+
+# Failures
+
+
+def test_a_failure_is_found_among_many_rows() -> None:
+    """Bad rows at 700 and 900; one predicate sees both, one the second, one none."""
+    length = 1000
+    divisors = [0 if at in (700, 900) else 1 + at % 7 for at in range(length)]
+    columns = table(*(row(a=at, b=divisor, x=float(at)) for at, divisor in enumerate(divisors)))
+    all_, late, early = (
+        where(f"10 // b > 1 AND {more}") for more in ("a >= 0", "x BETWEEN 800 AND 950", "a < 700")
+    )
+    lineage = Lineage([early, late, where("a > 5"), all_])
+    tags, failures = lineage.tag(columns.__getitem__, length)
+    assert {(failure.predicate, failure.row) for failure in failures} == {(all_, 700), (late, 900)}
+    assert all("Division by zero" in str(failure.error) for failure in failures)
+    assert satisfied(tags, lineage.demand(early)) == [
+        at < 700 and 10 // (1 + at % 7) > 1 for at in range(length)
+    ]
+    assert satisfied(tags, lineage.demand(where("a > 5"))) == [at > 5 for at in range(length)]
+
+
+def test_intervals_guard_a_rest() -> None:
+    """No predicate needs the rest where it would fail: no failure."""
+    guarded = [where("a > 0 AND 10 // a > 1"), where("a < 0 AND 10 // a < -1"), where("a = 0 AND b > 1")]
+    columns = table(*(row(a=a, b=2) for a in (3, 0, -3, 0, 8, None)))
+    check_tags(guarded, columns)
+    assert Lineage(guarded).tag(columns.__getitem__, 6)[1] == []
+
+
+def test_a_constant_that_fails() -> None:
+    check_tags([where("1 // 0 = 1"), where("1 // 0 = 1 AND a > 1")], table(row(a=1), row(a=2), row(a=3)))
+    assert Lineage([where("1 // 0 = 1")]).tag(table().__getitem__, 0)[1] == []
+
+
+# Changing predicates
+
+
+class Stream:
+    """Rows with the tags they got when they came, under predicates that change; some columns are stored."""
+
+    def __init__(self, stored: set[int]) -> None:
+        self.stored = stored
+        self.columns = table()
+        self.lineage = Lineage([])
+        self.tags, _ = self.lineage.tag(self.columns.__getitem__, 0)
+
+    def arrive(self, rows: list[tuple[Any, ...]]) -> None:
+        new = table(*rows)
+        tags, _ = self.lineage.tag(new.__getitem__, len(rows))
+        self.columns = [pa.concat_arrays(pair) for pair in zip(self.columns, new, strict=True)]
+        self.tags = Tags(
+            np.concatenate([self.tags.codes, tags.codes], axis=1),
+            np.concatenate([self.tags.leaves, tags.leaves], axis=1),
+            np.concatenate([self.tags.words, tags.words], axis=1),
+        )
+
+    def change(self, wanted: Sequence[Expression | None]) -> set[Expression | None]:
+        """The predicates that are said to be known for the rows so far."""
+        before, self.lineage = self.lineage, Lineage(wanted, self.lineage)
+        known = {one for one in wanted if self.lineage.knows(before, one, self.stored.__contains__)}
+        self.tags = self.lineage.retag(before, self.tags, self.column, self.length)
+        check_shape(self.lineage, self.tags, self.length)
+        return known
+
+    def column(self, index: int) -> pa.Array | None:
+        return self.columns[index] if index in self.stored else None
+
+    @property
+    def length(self) -> int:
+        return len(self.columns[0])
+
+    def found(self, predicate: Expression | None) -> list[bool]:
+        return satisfied(self.tags, self.lineage.demand(predicate))
+
+
+@settings(max_examples=90)
+@given(
+    st.lists(predicates(ANY), min_size=1, max_size=8),
+    st.sets(st.integers(0, len(TYPES) - 1)),
+    st.lists(st.tuples(st.sets(st.integers(0, 7)), ROWS), min_size=2, max_size=5),
+)
+def test_drawn_changes(
+    pool: list[Expression | None], stored: set[int], steps: list[tuple[set[int], list[tuple[Any, ...]]]]
+) -> None:
+    """Known predicates are answered exactly for all old rows; unknown ones never with a row too many."""
+    stream = Stream(stored)
+    for chosen, rows in steps:
+        wanted = [pool[place] for place in sorted(chosen) if place < len(pool)]
+        known = stream.change(wanted)
+        for predicate in wanted:
+            expected, found = outcomes(predicate, stream.columns), stream.found(predicate)
+            assert all(answer is True for answer, told in zip(expected, found, strict=True) if told), (
+                predicate
+            )
+            if predicate in known:
+                assert found == expected, predicate
+            is_certain = predicate is None or not may_raise(predicate)
+            assert predicate in known or not is_certain or len(stored) < len(TYPES)
+        stream.arrive(rows)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(predicates(CERTAIN), max_size=5), min_size=2, max_size=4), ROWS)
+def test_stored_rows_are_tagged_as_new_ones(
+    generations: list[list[Expression | None]], rows: list[tuple[Any, ...]]
+) -> None:
+    stream = Stream(set(range(len(TYPES))))
+    for wanted in generations:
+        stream.change(wanted)
+        anew, _ = stream.lineage.tag(stream.columns.__getitem__, stream.length)
+        assert stream.tags.leaves.tolist() == anew.leaves.tolist()
+        assert stream.tags.words.tolist() == anew.words.tolist()
+        stream.arrive(rows)
+
+
+def test_what_stays_keeps_its_place() -> None:
+    first = Lineage([where(text) for text in ("a > 1", "x > 1", "s = 'p'", "s = 'q'", "a <> 1", "a <> 2")])
+    second = Lineage(
+        [where(text) for text in ("ts > '2020-01-01'", "s = 'r'", "a <> 3", "a <> 2", "s = 'q'", "x > 2")],
+        first,
+    )
+    assert [dimension.expression for dimension in second.dimensions] == [X, S, T]
+    assert second.dimensions[1].texts == {"q": 1, "r": 2}
+    assert second.demand(where("a <> 2")).bits.tolist() == [2]
+    assert second.demand(where("a <> 3")).bits.tolist() == [1]
+    third = Lineage([where("s = 's'"), where("s = 'p'")], second)
+    assert third.dimensions[0].texts == {"s": 3, "p": 4}, "the id of a text that is gone is not given again"
+
+
+def test_old_rows_without_stored_columns() -> None:
+    """Values known by their codes serve any constant; new dimensions, texts and bits have no old rows."""
+    stream = Stream(set())
+    stream.change([where(text) for text in ("a > 5", "s = 'p'", "a <> 7")])
+    stream.arrive([row(a=7, s="p", x=1.0), row(a=3, s="q", x=1.0), row()])
+    texts = [
+        "a BETWEEN 1 AND 4",
+        "s = 'p'",
+        "s = 'q'",
+        "x = 1.0",
+        "a <> 7",
+        "a <> 3",
+        "a IS NOT NULL",
+        "x > NULL",
+    ]
+    known = stream.change([where(text) for text in texts])
+    assert [where(text) in known for text in texts] == [True, True, False, False, True, False, True, True]
+    answers = [stream.found(where(text)) for text in texts]
+    assert answers == [
+        [False, True, False],
+        [True, False, False],
+        [False, False, False],
+        [False, False, False],
+        [False, True, False],
+        [False, False, False],
+        [True, True, False],
+        [False, False, False],
+    ]
+
+
+def test_what_was_not_known_stays_unknown() -> None:
+    """A dimension, a text and a bit that came after the rows did, asked for again by a later query."""
+    texts = ("x > 1", "s = 'q'", "a <> 3")
+    stream = Stream(set())
+    stream.change([where("s = 'p'")])
+    stream.arrive([row(a=1, x=2.0, s="q")])
+    assert not stream.change([where("s = 'p'"), *map(where, texts)]) & set(map(where, texts))
+    stream.arrive([row(a=1, x=2.0, s="q")])
+    later = [where(text) for text in (*texts, "x > 0", "a <> 3 AND a IS NOT NULL")]
+    assert stream.change([where("s = 'p'"), *later]) == {where("s = 'p'")}
+    assert [stream.found(predicate) for predicate in later[:3]] == [[False, True]] * 3
+
+
+def test_without_rows_everything_is_known_afterwards() -> None:
+    stream = Stream(set())
+    stream.change([where("a > 1")])
+    stream.change([where("x > 1"), where("a <> 1")])
+    stream.arrive([row(a=2, x=2.0)])
+    assert stream.change([where("x > 0"), where("a <> 1")]) == {where("x > 0"), where("a <> 1")}
+    assert stream.found(where("x > 0")) == [True]
+
+
+def test_stored_rows_on_which_a_new_rest_fails() -> None:
+    """As if its columns were not stored; a rest that intervals guard does not fail."""
+    stream = Stream(set(range(len(TYPES))))
+    stream.change([where("a > 0")])
+    stream.arrive([row(a=5), row(a=0), row(a=2)])
+    open_, guarded = where("10 // a > 1"), where("a > 0 AND 20 // a > 1")
+    assert stream.change([open_, guarded]) == set()
+    assert stream.found(open_) == [False, False, False]
+    assert stream.found(guarded) == [True, False, True]
+    # Now it has been tried: the same predicate again is known, a wider one with the same rest is not.
+    wider = where("a > -5 AND 20 // a > 1")
+    assert stream.change([open_, guarded, wider]) == {guarded}
+
+
+def test_a_guarded_rest_is_known_where_it_was_needed() -> None:
+    stream = Stream(set())
+    positive, negative = where("a > 0 AND 10 // a > -20"), where("a < 0 AND 10 // a > -20")
+    stream.change([positive])
+    stream.arrive([row(a=5), row(a=0), row(a=-5)])
+    assert stream.change([positive, negative]) == {positive}
+    assert stream.found(positive) == [True, False, False]
+    assert stream.found(negative) == [False, False, False]
+
+
+# Implication
+
+
+@settings(max_examples=80)
+@given(predicates(CERTAIN), predicates(CERTAIN), ROWS)
+def test_implies_is_sound(
+    first: Expression | None, second: Expression | None, rows: list[tuple[Any, ...]]
+) -> None:
+    both = conjunction((*conjuncts(first), *conjuncts(second)))
+    lineage = Lineage([first, second, both])
+    for one in (first, second):
+        assert lineage.implies(both, one)
+        assert lineage.implies(one, one)
+        assert lineage.implies(one, None) if None in (first, second, both) else True
+    columns = table(*rows)
+    for one, other in ((first, second), (second, first)):
+        if lineage.implies(one, other):
+            pairs = zip(outcomes(one, columns), outcomes(other, columns), strict=True)
+            assert all(theirs for ours, theirs in pairs if ours)
+
+
+IMPLIED = """
+a > 5 => a > 3 | a > 5 => a >= 5 | a = 5 => a BETWEEN 5 AND 9 | a < 5 => a IS NOT NULL
+a > 5 AND x > 1 => x > 1 | a = 5 AND a = 6 => x > 1 | s = 'p' => s = 'p' | a <> 1 AND x > 1 => a <> 1
+a > NULL => s = 'q' | a <> 1 AND b <> 2 => b <> 2 | x > 1 => x > 1.0 | f IS TRUE => f = TRUE
+"""
+NOT_IMPLIED = """
+a > 3 => a > 5 | a >= 5 => a > 5 | a IS NOT NULL => a < 5 | x > 1 => a > 5 | s = 'p' => s = 'q'
+a <> 1 => a <> 2 | a <> 1 => a <> 1 AND b <> 2 | a > 5 => a > 5 AND a <> 7
+"""
+
+
+def pairs(text: str) -> list[tuple[str, ...]]:
+    return [tuple(pair.split("=>")) for pair in text.replace("\n", "|").split("|") if pair.strip()]
+
+
+@pytest.mark.parametrize(("one", "other"), pairs(IMPLIED))
+def test_implied(one: str, other: str) -> None:
+    assert Lineage([where(one), where(other)]).implies(where(one), where(other))
+
+
+@pytest.mark.parametrize(("one", "other"), pairs(NOT_IMPLIED))
+def test_not_implied(one: str, other: str) -> None:
+    assert not Lineage([where(one), where(other)]).implies(where(one), where(other))
+
+
+# Kernels
+
+
+def both(kernel: Any) -> list[Callable[..., Any]]:
+    """The compiled function and the Python it was compiled from."""
+    return [kernel, getattr(kernel, "py_func", kernel)]
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 4)
+
+
+@given(st.lists(INT64, max_size=12), st.sets(INT64, max_size=12))
+def test_find_leaves(codes: list[int], constants: set[int]) -> None:
+    expected = [sum(c < code for c in constants) + sum(c <= code for c in constants) for code in codes]
+    for kernel in both(kernels.find_leaves):
+        leaves = np.full(len(codes), 99, np.int32)
+        kernel(np.array(codes, np.int64), np.array(sorted(constants), np.int64), leaves)
+        assert leaves.tolist() == expected
+
+
+@st.composite
+def bit_masks(draw: st.DrawFn) -> tuple[list[bool], NDArray, int]:
+    """Bits, the bytes they are packed in, and where in these they start."""
+    before, bits = draw(st.lists(st.booleans(), max_size=11)), draw(st.lists(st.booleans(), max_size=20))
+    return bits, np.packbits(np.array([*before, *bits], np.bool_), bitorder="little"), len(before)
+
+
+@given(bit_masks(), st.integers(0, 63), INT64)
+def test_set_bit(mask: tuple[list[bool], NDArray, int], place: int, word: int) -> None:
+    bits, packed, offset = mask
+    bit = np.int64(1) << np.int64(place)
+    for kernel in both(kernels.set_bit):
+        words = np.full(len(bits), word, np.int64)
+        kernel(packed, offset, words, bit)
+        assert words.tolist() == [word | int(bit) if is_set else word for is_set in bits]
+
+
+@given(bit_masks())
+def test_mark_nulls(mask: tuple[list[bool], NDArray, int]) -> None:
+    bits, packed, offset = mask
+    for kernel in both(kernels.mark_nulls):
+        leaves = np.arange(len(bits), dtype=np.int32)
+        kernel(packed, offset, leaves, 77)
+        assert leaves.tolist() == [at if is_valid else 77 for at, is_valid in enumerate(bits)]
