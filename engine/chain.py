@@ -105,7 +105,7 @@ class ChainGroup:
     def drop(self, member: Member) -> None:
         """Let a query go; what it alone needed is forgotten."""
         self.members.remove(member)
-        self._unions.pop(member).connect([])
+        self._unions.pop(member).leave()
         self._forget_unfilled(member)
         self._refresh([])
 

@@ -76,7 +76,7 @@ class Pipeline:
             return self.sink.count
         group, member = self.tally
         group.form.settle()
-        return member.found
+        return self.sink.count + member.found
 
 
 class Runtime:
@@ -115,37 +115,50 @@ class Runtime:
     def add_query(self, name: str, plan: PlanNode, schema: pa.Schema, counting: bool) -> Pipeline:
         """Start a query from now on; `schema` is that of its results."""
         sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append)
-        pipeline = Pipeline(name, plan, sink)
-        outlet = self._build(plan, count(), pipeline, counting)
-        if isinstance(plan, MemberNode) and counting:
+        pipeline = self.pipelines[name] = Pipeline(name, plan, sink)
+        self._start(pipeline)
+        return pipeline
+
+    def _start(self, pipeline: Pipeline) -> None:
+        plan, sink = pipeline.plan, pipeline.sink
+        outlet = self._build(plan, count(), pipeline, sink.is_counting)
+        if isinstance(plan, MemberNode) and sink.is_counting:
             pipeline.tally = pipeline.joins[0]
         else:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
-        self.pipelines[name] = pipeline
         for operator in pipeline.own_operators:
             self._owners[id(operator)] = pipeline
             self._ready.enter(operator)
-        return pipeline
 
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
         self._stop(self.pipelines.pop(name))
 
-    def alter_query(self, name: str, plan: PlanNode) -> bool:
-        """Let a query go on with other windows; False, and nothing done, if its joins are then others."""
+    def alter_query(self, name: str, plan: PlanNode) -> None:
+        """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
         pipeline = self.pipelines[name]
-        changed = [(n, node) for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)]
-        if [(n, node.common) for n, node in changed] != [(n, g.common) for n, (g, _) in pipeline.joins.items()]:
-            return False
-        if any(isinstance(node, WindowNode) for node in plan_nodes(plan)):
-            return False
-        for number, node in changed:
+        changed = {n: node for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)}
+        joins = {n: group.common for n, (group, _) in pipeline.joins.items()}
+        has_windows = any(isinstance(n, WindowNode) for p in (plan, pipeline.plan) for n in plan_nodes(p))
+        if has_windows or {n: node.common for n, node in changed.items()} != joins:
+            self._restart(pipeline, plan)
+            return
+        for number, node in changed.items():
             group, member = pipeline.joins[number]
             member.started = self._starts(node)
             group.form.alter(member, node)
             self._sync(group)
         pipeline.plan = plan
-        return True
+
+    def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
+        """Go on with other operators and the same sink."""
+        sink = pipeline.sink
+        sink.counters.rows_in = pipeline.count
+        self._stop(pipeline)
+        pipeline.plan, pipeline.tally = plan, None
+        pipeline.operators, pipeline.joins, pipeline.taps = {}, {}, []
+        sink.inputs = (Queue(),)
+        self._start(pipeline)
 
     def push(self, stream: str, table: pa.Table) -> None:
         """Take rows into a stream and work until all is quiet."""

@@ -308,10 +308,22 @@ class Engine:
         fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]
         pipeline = self._runtime.add_query(name, plan, pa.schema(fields), counting)
         query = Query(self, bound, pipeline, counting)
-        query._started = {s: i.output.punctuation for s, i in self._runtime.streams.items() if i.rows_in}
+        query._started = self._starts()
         self._queries[name.lower()] = query
         self._count_lateness(query, 1)
         return query
+
+    def _alter(self, name: str, bound: logical.Query) -> None:
+        query = self._queries[name.lower()]
+        if query._pipeline.error is not None:
+            raise UsageError(f"Expected a query at work, found `{query.name}` stopped: {query._pipeline.error}")
+        self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name))
+        query._bound = bound
+        query._started = self._starts()
+
+    def _starts(self) -> dict[str, int]:
+        """How far each stream that has rows has come."""
+        return {s: i.output.punctuation for s, i in self._runtime.streams.items() if i.rows_in}
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema

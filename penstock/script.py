@@ -9,9 +9,11 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import BindError, UnsupportedError, did_you_mean
+from penstock.engine.errors import BindError, did_you_mean
 from penstock.optimizer import statements as written
+from penstock.optimizer.alter_windows import with_window
 from penstock.optimizer.bind import bind_query, bind_relation
+from penstock.optimizer.logical import Query
 from penstock.optimizer.plan_query import refuse_unbuilt
 from penstock.optimizer.source import fail
 
@@ -24,6 +26,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
     engine._refuse_closed("statements can be run")
     catalog = copy.deepcopy(engine._catalog)
     names = {name.lower(): name for name in engine.queries}
+    bound_queries: dict[str, Query] = {}
     actions: list[Callable[[], object]] = []
 
     def later(action: Callable[..., object], *arguments: object) -> None:
@@ -45,6 +48,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                     raise fail(BindError, f"Expected a new name, found a query `{name}` already", where)
                 bound = bind_query(statement.select, catalog, refuse_unbuilt)
                 names[name.lower()] = name
+                bound_queries[name.lower()] = bound
                 later(engine._start, name, bound, engine._plan(bound, False, name), False)
             case written.DropQuery(name=name):
                 if name.lower() not in names:
@@ -52,8 +56,15 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                     raise fail(BindError, f"Expected a query to drop, found no `{name}`", where, hint)
                 del names[name.lower()]
                 later(engine._drop, name)
-            case written.AlterQuery():
-                raise fail(UnsupportedError, "ALTER QUERY is not supported yet", where)
+            case written.AlterQuery(name=name):
+                if name.lower() not in names:
+                    hint = did_you_mean(name, names.values())
+                    raise fail(BindError, f"Expected a query to alter, found no `{name}`", where, hint)
+                before = bound_queries.get(name.lower()) or engine._queries[name.lower()]._bound
+                bound = with_window(before, statement.window)
+                refuse_unbuilt(bound)
+                bound_queries[name.lower()] = bound
+                later(engine._alter, name, bound)
             case _:
                 raise fail(
                     BindError, "Expected CREATE QUERY name AS SELECT, found a SELECT without a name", where

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 pytest.register_assert_rewrite("cli_help", "files_help", "functions_oracle", "oracle")
 
@@ -16,7 +16,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     print_blob=True,
 )
-settings.load_profile("penstock")
+settings.register_profile("draft", settings.get_profile("penstock"), phases=(Phase.explicit, Phase.generate))
+settings.load_profile("draft" if os.environ.get("PENSTOCK_DRAFT") else "penstock")  # draft: without shrinking
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

@@ -102,7 +102,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("index", INDEX_KINDS)
 def test_state_is_empty_once_time_has_passed_every_window(index: str) -> None:
-    engine = make(index=index)
+    engine = make(index=index, sharing="unshared")
     joins = [
         engine.query(f"SELECT a.k, b.s FROM a [RANGE {left} us] JOIN b [RANGE {right} us] ON {condition}")
         for condition in CONDITIONS

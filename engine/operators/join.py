@@ -45,7 +45,7 @@ from ..shelf import Shelf
 from ..store import FixedColumn, TextColumn
 from ..types import SqlType
 from ..window import MAX_TS
-from .side import ROW_BITS, ROW_MASK, Side, as_matrix
+from .side import ROW_BITS, ROW_MASK, Side, StoredRows, as_matrix
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MIN_PAIRS = 1_024
@@ -178,6 +178,15 @@ class WindowJoin:
             side.unfilled = [one for one in side.unfilled if one is not member]
             member.filled[side.number] = None
         self._is_stale = True
+
+    def take_over(self, former: WindowJoin, rows: Sequence[StoredRows | None]) -> None:
+        """Go on where another join of the same streams was, with rows that it and others like it held."""
+        self._now = former._now
+        self.output.promise(former.output.punctuation)
+        for side, before, held in zip(self.sides, former.sides, rows, strict=True):
+            side.follow(before)
+            if held is not None:
+                side.adopt(held)
 
     def reconsider(self) -> None:
         """Ask again how rows should be kept, before the next batch."""

@@ -60,6 +60,8 @@ class OrderedUnion(Stateless):
         self._words: list[Asked] = []
 
     def step(self, quantum: int) -> bool:
+        if not self.inputs:
+            return False
         if self.member.counting:
             worked = self.count()
         else:
@@ -178,6 +180,11 @@ class OrderedUnion(Stateless):
                 self._retired.append(queue)
         self._sources = {slice_: self._sources.get(slice_) or self._tap(slice_) for slice_ in slices}
         self.inputs = [*self._retired, *self._sources.values()]
+
+    def leave(self) -> None:
+        """Take nothing any more."""
+        self.connect([])
+        self.inputs, self._retired = [], []
 
     def _tap(self, slice_: SliceJoin) -> Queue:
         queue = Queue(slice_.output.punctuation)

@@ -286,8 +286,8 @@ class Side:
         """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until."""
         row_from = np.empty(len(row_until), np.int64)
         ts = shelf.store.ts
-        if shelf.places is not None:
-            places = shelf.places
+        if self.by_place:
+            places = shelf.pos
             seen = first_places(
                 other.ts, row_until, places.data, places.base, ts.tail,
                 self.come_ts, self.come, shelf.lifetime, row_from,
@@ -445,8 +445,24 @@ class Side:
         )
         return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
+    def follow(self, former: Side) -> None:
+        """Count on from where another side over the same stream was."""
+        self.come = former.come + len(former.come_ts)
+        self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
+        self.first_ts, self.last_ts = former.first_ts, former.last_ts
+        self.columns, self.generation = list(former.columns), former.generation
+
+    def adopt(self, rows: StoredRows) -> None:
+        """Hold rows of another side, all of one lifetime, until members say what is needed of them."""
+        types = [*self.verified, *(self.types[i] for i in self.columns)]
+        shelf = Shelf(FOREVER, types, self.by_place, True, "scan", 0, 0)
+        shelf.append(rows.ts, rows.places, rows.keys, rows.arrays, (), (), rows.births)
+        self.shelves = [shelf]
+        self.is_uniform = False
+
     def load(self, rows: StoredRows) -> None:
         """Put rows that came earlier on shelves, as far as they are needed."""
+        self.leaves, self.words = self._no_tags()
         columns = dict(zip(self.columns, rows.arrays[len(self.verified) :], strict=True))
         batch = Batch(rows.ts, [columns.get(i) for i in range(len(self.types))])
         there, lifetime, _ = self._needed(batch, rows.births)

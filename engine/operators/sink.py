@@ -29,7 +29,7 @@ class Sink:
         self.counters = Counters()
         self.schema = schema
         self.subscribers: list[Subscriber] = []
-        self._counting = counting
+        self.is_counting = counting
         self._failed = failed
         self._kept: list[pa.RecordBatch] = []
 
@@ -45,7 +45,7 @@ class Sink:
             batch = queue.pop()
             quantum -= batch.length
             self.counters.rows_in += batch.length
-            if not self._counting:
+            if not self.is_counting:
                 self._deliver(self._record_batch(batch))
             worked = True
         return worked
@@ -85,4 +85,4 @@ class Sink:
         return sum(rows.get_total_buffer_size() for rows in self._kept)
 
     def _check(self) -> None:
-        assert not (self._counting and self._kept), "a query that only counts keeps rows"
+        assert not (self.is_counting and self._kept), "a query that only counts keeps rows"

@@ -1,0 +1,248 @@
+"""The push-down form of a common join: one stream split by predicate, a join per part, a union per query.
+
+A row of the split side belongs to the part of its lifetime, the longest window among the queries whose
+predicate it satisfies. Each part has a join of its own, with the windows that part needs and with rows of
+the other side of its own: what is gained in probing is paid for in rows kept several times. Behind the joins
+each pair is tested against each query, and a query's pairs from all parts are put into time order.
+
+When queries come or go the parts are cut anew and the rows that are there are dealt out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from .arrangement import Arrangement, Part
+from .batch import NO_ROWS
+from .member import Member
+from .operator import Operator
+from .operators.join import Arrange, WindowJoin
+from .operators.side import StoredRows
+from .operators.union import Union
+from .plan import CommonJoin, MemberNode
+from .queue import Queue
+from .types import SqlType
+
+
+class PartJoin:
+    """The join of one part, its own taps of the streams, and its members' stand-ins."""
+
+    def __init__(self, part: Part, join: WindowJoin, queues: tuple[Queue, Queue]) -> None:
+        self.part = part
+        self.join = join
+        self.queues = queues
+        self.members: dict[Member, Member] = {}
+
+
+class PushDown:
+    """A common join in parts."""
+
+    def __init__(
+        self,
+        common: CommonJoin,
+        types: tuple[Sequence[SqlType], Sequence[SqlType]],
+        queues: tuple[Queue, Queue],
+        name: str,
+        arrange: Arrange,
+        on_failure: Callable[[Member, Exception], None],
+    ) -> None:
+        self.members: list[Member] = []
+        self._common = common
+        self._types = types
+        self._name = name
+        self._arrange = arrange
+        self._on_failure = on_failure
+        self._split = Splitter(queues, f"{name}.split")
+        self._parts: list[PartJoin] = []
+        self._unions: dict[Member, Union] = {}
+
+    @property
+    def operators(self) -> list[Operator]:
+        return [self._split, *(part.join for part in self._parts), *self._unions.values()]
+
+    def add(self, member: Member) -> None:
+        self.members.append(member)
+        self._recut()
+
+    def drop(self, member: Member) -> None:
+        self.settle()
+        self.members.remove(member)
+        self._unions.pop(member, None)
+        if self.members:
+            self._recut()
+
+    def alter(self, member: Member, node: MemberNode) -> None:
+        self.settle()
+        member.former, member.node, member.is_new = member.node, node, True
+        self._recut()
+
+    def settle(self) -> None:
+        for part in self._parts:
+            part.join.settle()
+            for member, stand_in in part.members.items():
+                member.found += stand_in.found
+                stand_in.found = 0
+                for side in (0, 1):
+                    member.filled[side] = latest(member.filled[side], stand_in.filled[side])
+
+    # -- parts --------------------------------------------------------------------------------------
+
+    def _recut(self) -> None:
+        """Cut the parts anew for the members there are, and deal the rows out again."""
+        self.settle()
+        self._drain()
+        rows = self._collect()
+        old, self._parts = self._parts, []
+        for number, part in enumerate(self._cuts()):
+            self._parts.append(self._open(part, number, old, rows))
+        self._split.targets = [part.queues for part in self._parts]
+        self._unite()
+
+    def _cuts(self) -> list[Part]:
+        """One part per window of the side with more predicates; what lives longer is in a later part."""
+        predicates = [{m.node.sides[n].predicate for m in self.members} for n in (0, 1)]
+        side = 1 if len(predicates[1]) > len(predicates[0]) else 0
+        ends = sorted({member.size(side) for member in self.members})
+        if len(predicates[side]) == 1:
+            ends = ends[-1:]  # all rows are needed for the longest window
+        parts = []
+        for above, up_to in zip([0, *ends[:-1]], ends, strict=True):
+            other = max(m.size(1 - side) for m in self.members if m.size(side) <= up_to)
+            parts.append(Part(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
+        return parts
+
+    def _open(
+        self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]
+    ) -> PartJoin:
+        """The join of a part, holding its share of the rows."""
+        queues = (
+            (copy_of(old[0].queues[0]), copy_of(old[0].queues[1]))
+            if old
+            else (Queue(self._split.began[0]), Queue(self._split.began[1]))
+        )
+
+        def arrange(join: WindowJoin) -> Arrangement:
+            return replace(self._arrange(join), part=part)
+
+        join = WindowJoin(
+            self._common, self._types, queues, f"{self._name}.part {number + 1}", arrange, self._on_failure
+        )
+        opened = PartJoin(part, join, queues)
+        before = old[0].join if old else None
+        for member in self.members:
+            stand_in = Member(member.name, member.node, member.counting, is_new=member.is_new)
+            stand_in.started, stand_in.missing = list(member.started), list(member.missing)
+            stand_in.born, stand_in.former = list(member.born), member.former
+            stand_in.filled = list(member.filled)
+            opened.members[member] = stand_in
+            join.add(stand_in)
+        if before is not None:
+            join.take_over(before, rows)
+        join.refresh()
+        for member, stand_in in opened.members.items():
+            member.missing = [max(a, b) for a, b in zip(member.missing, stand_in.missing, strict=True)]
+            member.born = list(stand_in.born)
+        return opened
+
+    def _collect(self) -> list[StoredRows | None]:
+        """The rows of both sides that some part holds, each once."""
+        rows = []
+        for number in (0, 1):
+            held = [part.join.sides[number].export() for part in self._parts]
+            rows.append(once([one for one in held if one is not None]))
+        return rows
+
+    def _drain(self) -> None:
+        """Let the parts finish what they have begun."""
+        operators = [operator for operator in self.operators if operator is not self._split]
+        while any([operator.step(1 << 16) for operator in operators]):
+            pass
+
+    def _unite(self) -> None:
+        """For each member, a union of what the parts give it."""
+        for member in self.members:
+            member.is_new = False
+            member.former = None
+            if member.counting:
+                continue
+            queues = []
+            for part in self._parts:
+                stand_in = part.members[member]
+                queue = Queue(stand_in.output.punctuation)
+                queue.closed = stand_in.output.closed
+                stand_in.output.queues.append(queue)
+                queues.append(queue)
+            union = Union(tuple(queues), f"{self._name}.{member.name}")
+            member.output.punctuation = max(member.output.punctuation, union.output.punctuation)
+            union.output = member.output
+            self._unions[member] = union
+
+
+class Splitter:
+    """Gives what comes to every part, which takes its own rows of it."""
+
+    def __init__(self, queues: tuple[Queue, Queue], name: str) -> None:
+        from .operator import Counters
+        from .queue import Outlet
+
+        self.name = name
+        self.inputs = queues
+        self.output = Outlet(min(queue.punctuation for queue in queues))
+        self.counters = Counters()
+        self.began = queues[0].punctuation, queues[1].punctuation
+        self.targets: list[tuple[Queue, Queue]] = []
+        self.state_rows = self.state_bytes = 0
+
+    def step(self, quantum: int) -> bool:
+        worked = False
+        for number, queue in enumerate(self.inputs):
+            while queue.batches:
+                batch = queue.pop()
+                self.counters.rows_in += batch.length
+                self.counters.rows_out += batch.length
+                for target in self.targets:
+                    target[number].put(batch)
+                worked = True
+            for target in self.targets:
+                if queue.punctuation > target[number].punctuation:
+                    target[number].promise(queue.punctuation)
+                    worked = True
+                if queue.closed and not target[number].closed:
+                    target[number].close()
+                    worked = True
+        return worked
+
+    def _check(self) -> None:
+        pass
+
+
+def copy_of(queue: Queue) -> Queue:
+    """A queue in which the same is waiting."""
+    copy = Queue(queue.punctuation)
+    copy.batches.extend(queue.batches)
+    copy.rows, copy.closed = queue.rows, queue.closed
+    return copy
+
+
+def latest(one: int | None, two: int | None) -> int | None:
+    """The later of two times; None: not yet."""
+    return None if one is None and two is None else max(one or two or 0, two or one or 0)
+
+
+def once(parts: list[StoredRows]) -> StoredRows | None:
+    """Rows of several parts, each once, in the order of their places."""
+    if not parts:
+        return None
+    merged = StoredRows(
+        np.concatenate([NO_ROWS, *(part.ts for part in parts)]),
+        np.concatenate([NO_ROWS, *(part.places for part in parts)]),
+        np.concatenate([NO_ROWS, *(part.keys for part in parts)]),
+        np.concatenate([part.births for part in parts]),
+        [pa.concat_arrays(columns) for columns in zip(*(part.arrays for part in parts), strict=True)],
+    )
+    _, first = np.unique(merged.places, return_index=True)
+    return merged.take(first)

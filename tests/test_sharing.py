@@ -1,0 +1,214 @@
+"""Queries that share a join: each gets what it would get alone, whatever the strategy and whoever else is there.
+
+Sets of queries are drawn, added, dropped and altered at drawn moments between drawn batches. From its
+`complete_from` on each equals DuckDB's answer over the lifetimes of the rows, and before that gives no row
+that is not in the answer. Who is there from the start equals its solo run throughout.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import DECLARE, Oracle, Reference, rows_of
+from test_join_oracle import arrivals
+
+import penstock
+from penstock.engine.indexes.build import INDEX_KINDS
+from penstock.engine.scheduler import RoundRobin, Shuffled
+
+STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
+
+CONDITIONS = {
+    "x.k = y.k": ["x.k = y.k", "y.k = x.k"],
+    "x.k < y.k": ["x.k < y.k", "y.k > x.k"],
+    "x.s = y.s AND x.k = y.k": ["x.s = y.s AND x.k = y.k", "y.k = x.k AND y.s = x.s"],
+    "x.v + 1 >= y.v": ["x.v + 1 >= y.v"],
+    "x.id <> y.id": ["x.id <> y.id"],
+}
+FILTERS = [
+    "", "", "x.v > 0", "x.v > 0.5", "0 < x.v", "x.v <= 1.5", "y.v >= 0.5", "x.k = 1", "y.k BETWEEN 0 AND 2",
+    "x.v > 0 AND y.v < 2", "x.s = 'a'", "x.s = 'b' AND y.v > 0", "x.s LIKE 'a%'", "x.v IS NULL OR x.k > 1",
+    "y.v IS NOT NULL", "1 = 0", "y.s = 'a' AND x.k % 2 = 1", "x.id < y.id",
+]  # fmt: skip
+OUTPUTS = ["x.id, y.id AS yid", "x.id, y.id AS yid, x.s, y.k", "x.id, y.id AS yid, y.v"]
+
+
+@dataclass
+class Ask:
+    """A query of the set, as text and as what DuckDB must answer."""
+
+    name: str
+    refs: list[Reference]
+    condition: str
+    spelling: str
+    where: str
+    outputs: str
+    swapped: bool
+    counting: bool
+    query: Any = None
+    dropped: bool = False
+    spans: list[tuple[list[Reference], datetime.datetime | None, int | None]] = field(default_factory=list)
+    """Windows as they were, exact from when, until when (results with a later ts came under other windows)."""
+
+    @property
+    def sql(self) -> str:
+        one, two = reversed(self.refs) if self.swapped else self.refs
+        tail = f" WHERE {self.where}" if self.where else ""
+        return f"SELECT {self.outputs} FROM {one.penstock} JOIN {two.penstock} ON {self.spelling}{tail}"
+
+    @property
+    def everything(self) -> str:
+        return f"({self.condition})" + (f" AND ({self.where})" if self.where else "")
+
+
+def references(draw: Any, kinds: list[str], self_join: bool) -> list[Reference]:
+    found = []
+    for stream, alias, kind in (("a", "x", kinds[0]), ("a" if self_join else "b", "y", kinds[1])):
+        size = draw(st.integers(1, 14) if kind == "range" else st.integers(1, 5))
+        unbounded = kind == "range" and draw(st.integers(0, 14)) == 0
+        found.append(Reference(stream, alias, kind, None if unbounded else size))
+    return found
+
+
+def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: bool) -> Ask:
+    return Ask(
+        f"q{number}",
+        references(draw, kinds, self_join),
+        condition,
+        draw(st.sampled_from(CONDITIONS[condition])),
+        draw(st.sampled_from(FILTERS)),
+        draw(st.sampled_from(OUTPUTS)),
+        draw(st.booleans()),
+        draw(st.integers(0, 3)) == 0,
+    )
+
+
+def microseconds(when: datetime.datetime | None) -> int | None:
+    if when is None:
+        return None
+    if when == penstock.api.NEVER:
+        return 1 << 62
+    return (when - penstock.api.EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def expected(one: Ask, refs: list[Reference], streams: dict[str, pa.Table]) -> Counter[tuple[Any, ...]]:
+    return Oracle(streams, refs).inserts(one.outputs.replace(" AS yid", ""), one.everything)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
+    draw = data.draw
+    strategy = draw(st.sampled_from(STRATEGIES))
+    self_join = draw(st.integers(0, 4)) == 0
+    condition = draw(st.sampled_from(list(CONDITIONS)))
+    kinds = draw(st.sampled_from([["range", "range"]] * 3 + [["rows", "rows"], ["range", "rows"]]))
+    streams = {"a": draw(arrivals(16))} if self_join else {"a": draw(arrivals(16)), "b": draw(arrivals(16))}
+    index = draw(st.sampled_from(["auto", *INDEX_KINDS]))
+    scheduler = draw(st.sampled_from([None, Shuffled(draw(st.integers(0, 99)), 8), RoundRobin(3)]))
+    engine = penstock.Engine(sharing=strategy, index=index, scheduler=scheduler)
+    for name in streams:
+        engine.execute(DECLARE.format(name=name))
+    asks: list[Ask] = []
+
+    def add() -> None:
+        one = ask(draw, len(asks), condition, kinds, self_join)
+        one.query = engine.query(one.sql, name=one.name, count_only=one.counting)
+        asks.append(one)
+
+    def close_span(one: Ask) -> None:
+        one.spans.append((one.refs, one.query.complete_from, one.query.count))
+
+    for _ in range(draw(st.integers(1, 5))):
+        add()
+    at = dict.fromkeys(streams, 0)
+    while any(at[name] < table.num_rows for name, table in streams.items()):
+        name = draw(st.sampled_from(sorted(n for n, t in streams.items() if at[n] < t.num_rows)))
+        size = draw(st.integers(1, 6))
+        engine.push(name, streams[name].slice(at[name], size))
+        at[name] += size
+        engine._runtime._check()
+        what = draw(st.sampled_from(["", "", "", "add", "drop", "alter", "look"]))
+        alive = [one for one in asks if not one.dropped]
+        if what == "add":
+            add()
+        elif what == "drop" and len(alive) > 1:
+            one = draw(st.sampled_from(alive))
+            close_span(one)
+            one.query.drop()
+            one.dropped = True
+        elif what == "alter" and not one_counts(alive):
+            pass
+        elif what == "alter":
+            one = draw(st.sampled_from(one_counts(alive)))
+            close_span(one)
+            one.refs = references(draw, kinds, self_join)
+            for two in one.refs:
+                two.size = one.refs[0].size if one.refs[0].kind == two.kind else two.size
+            if kinds[0] != kinds[1] or one.refs[0].size is None:
+                one.refs = one.spans.pop()[0]
+            else:
+                unit = " MICROSECONDS" if kinds[0] == "range" else " ROWS"
+                engine.execute(f"ALTER QUERY {one.name} SET WINDOW {one.refs[0].size}{unit}")
+        elif what == "look":
+            engine.explain(analyze=True)
+        engine._runtime._check()
+    engine.close()
+    engine._runtime._check()
+    for one in asks:
+        check(one, streams)
+
+
+def one_counts(alive: list[Ask]) -> list[Ask]:
+    """Those whose windows may be altered: who only counts cannot tell when each result came."""
+    return [one for one in alive if not one.counting]
+
+
+def check(one: Ask, streams: dict[str, pa.Table]) -> None:
+    spans = one.spans + ([] if one.dropped else [(one.refs, one.query.complete_from, one.query.count)])
+    if one.counting:
+        since = microseconds(spans[0][1])
+        if since is None and not one.dropped:
+            assert one.query.count == expected(one, one.refs, streams).total(), one.sql
+        return
+    results = rows_of(one.query.results())
+    assert [row[0] for row in results] == sorted(row[0] for row in results), "out of time order"
+    start = 0
+    for refs, complete_from, count in spans:
+        part, start = results[start:count], count
+        wanted = expected(one, refs, streams)
+        since = microseconds(complete_from)
+        came = Counter(part)
+        last = len(spans) > 1 or one.dropped
+        assert came <= wanted, (one.sql, "rows that are not in the answer", came - wanted)
+        if since is None:
+            since = -(1 << 62)
+        until = max((row[0] for row in part), default=-(1 << 62)) if last else 1 << 62
+        exact = Counter({row: n for row, n in wanted.items() if since <= row[0] < until})
+        assert Counter({row: n for row, n in came.items() if since <= row[0] < until}) == exact, one.sql
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: str) -> None:
+    """Which queries share, seen in the number of joins that run."""
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    for sql in (
+        "SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.k",
+        "SELECT y.v FROM b [RANGE 5 SECONDS] AS y, a [RANGE 1 SECOND] AS x WHERE y.k = x.k AND x.v > 3",
+        "SELECT b.s, a.s AS t FROM a, b WHERE b.k = a.k AND a.v + b.v > 3 AND b.s LIKE 'x%' WINDOW 9 SECONDS",
+    ):
+        engine.query(sql)
+    engine.query("SELECT x.id FROM a [ROWS 3] AS x JOIN b [ROWS 3] AS y ON x.k = y.k")
+    engine.query("SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.id")
+    groups = engine._runtime.groups
+    sizes = sorted(len(group.members) for group in groups.values())
+    assert sizes == ([1] * 5 if strategy == "unshared" else [1, 1, 3])
