@@ -52,11 +52,12 @@ def last_dropped(side: Side, size: int, now: int) -> int:
 def kept_by(members: Sequence[Member], side: Side, now: int) -> list[tuple[int, Expression | None]]:
     """What may be missing of the rows that satisfy each of the members' predicates, least first."""
     least: dict[Expression | None, int] = {}
+    number = side.number
     for member in members:
         if member.is_new:
             continue
-        predicate = member.node.sides[side.number].predicate
-        last = max(member.missing[side.number], last_dropped(side, member.size(side.number), now))
+        predicate = member.predicates[number]
+        last = max(member.missing[number], last_dropped(side, member.sizes[number], now))
         least[predicate] = min(last, least.get(predicate, last))
     return sorted(((last, predicate) for predicate, last in least.items()), key=lambda one: one[0])
 
@@ -70,16 +71,13 @@ def missing_of(
     if member.born[number] > side.oldest_birth:  # it reads columns which the rows that are there lack
         return everything
     found = everything
-    predicate = member.node.sides[number].predicate
+    predicate = member.predicates[number]
     if member.former is not None and member.former.sides[number].predicate == predicate:
         size = member.former.sides[number].window.size
         dropped = last_dropped(side, FOREVER if size is None else size, now)
         found = min(found, max(member.missing[number], dropped))
-    for last, other in covers:
-        if last >= found:
-            break
-        if other is None or other == predicate:
-            return last
-        if predicate is not None and not side.is_uniform and side.lineage.implies(predicate, other):
-            return last
-    return found
+    better = [(last, other) for last, other in covers if last < found]
+    if side.is_uniform:  # all ask the same
+        return better[0][0] if better else found
+    at = side.lineage.first_implied(predicate, [other for _, other in better])
+    return found if at is None else better[at][0]

@@ -8,7 +8,7 @@ are calls too. What each function means is in `functions/`, next to nothing else
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .types import SqlType
 
@@ -25,7 +25,7 @@ class Column:
         return isinstance(other, Column) and (self.type, self.index) == (other.type, other.index)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index))
+        return self.index
 
     def __str__(self) -> str:
         return self.name or f"#{self.index}"
@@ -43,7 +43,7 @@ class Literal:
         return isinstance(other, Literal) and (self.type, repr(self.value)) == (other.type, repr(other.value))
 
     def __hash__(self) -> int:
-        return hash((self.type, repr(self.value)))
+        return hash(repr(self.value))
 
     def __str__(self) -> str:
         return write_literal(self)
@@ -56,6 +56,21 @@ class Call:
     type: SqlType
     function: str
     arguments: tuple[Expression, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Expressions are keys everywhere, and a tree of them would be walked each time.
+        object.__setattr__(self, "_hash", hash((self.function, self.arguments)))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Call) or self._hash != other._hash:
+            return False
+        return (self.function, self.type, self.arguments) == (other.function, other.type, other.arguments)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return write_call(self)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .expression import Expression
 from .plan import MemberNode
 from .queue import BEGINNING, Outlet
 from .window import FOREVER, MAX_TS, Window
@@ -38,13 +39,26 @@ class Member:
     is_new: bool = True
     """Whether the join has not yet taken it in."""
 
+    sizes: tuple[int, int] = (0, 0)
+    """Lengths of its windows in microseconds or rows, left and right; FOREVER if unbounded."""
+    predicates: tuple[Expression | None, Expression | None] = (None, None)
+
+    def __post_init__(self) -> None:
+        self.become(self.node)
+
+    def become(self, node: MemberNode) -> None:
+        """Take what `node` says from now on."""
+        self.node = node
+        left, right = node.sides
+        self.sizes = size_of(left.window), size_of(right.window)
+        self.predicates = left.predicate, right.predicate
+
     def window(self, side: int) -> Window:
         return self.node.sides[side].window
 
     def size(self, side: int) -> int:
         """Length of a window in microseconds or rows; FOREVER if unbounded."""
-        size = self.window(side).size
-        return FOREVER if size is None else size
+        return self.sizes[side]
 
     @property
     def complete_from(self) -> int | None:
@@ -62,3 +76,8 @@ class Member:
             else:
                 known.append(self.missing[side] + self.size(side))
         return min(max(known), MAX_TS)
+
+
+def size_of(window: Window) -> int:
+    """The length of a window; FOREVER if unbounded."""
+    return FOREVER if window.size is None else window.size

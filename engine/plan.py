@@ -79,6 +79,24 @@ class SelectNode:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedSelectNode(SelectNode):
+    """A select over a stream that is run together with the others over it; a select alone if there are none.
+
+    The same over all columns of the stream: rows that satisfy `common_predicate` come with these `columns`;
+    `projection`, over them, makes the outputs, None if they are the outputs.
+    """
+
+    common_predicate: Expression | None
+    columns: tuple[int, ...]
+    projection: tuple[Expression, ...] | None
+
+    @property
+    def stream(self) -> str:
+        assert isinstance(self.input, SourceNode), "a select that is shared reads a stream"
+        return self.input.stream
+
+
+@dataclass(frozen=True, slots=True)
 class JoinNode:
     """Pairs whose keys satisfy `condition` (None: all pairs); gives left.columns, then right.columns."""
 

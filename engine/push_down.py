@@ -77,7 +77,8 @@ class PushDown:
 
     def alter(self, member: Member, node: MemberNode) -> None:
         self.settle()
-        member.former, member.node, member.is_new = member.node, node, True
+        member.former, member.is_new = member.node, True
+        member.become(node)
         self._recut()
 
     def settle(self) -> None:

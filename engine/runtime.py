@@ -1,7 +1,7 @@
 """Running plans: streams in, pipelines of operators joined by queues, sinks out.
 
 A pipeline is one query's own operators. Joins are run by groups: those that queries have in common once, for
-all of them. A query that fails on the data (an overflow, a division by zero) stops alone: its pipeline is
+all of them. Selects over one stream are run by one operator as soon as there are two. A query that fails on the data (an overflow, a division by zero) stops alone: its pipeline is
 taken out, its error is kept, the others go on.
 """
 
@@ -14,13 +14,14 @@ from itertools import count
 import pyarrow as pa
 
 from .errors import DataError
-from .group import Group, build_form
+from .group import Form, Group, build_form
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.join import Arrange
 from .operators.select import Select
+from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
 from .operators.union import Union
 from .plan import (
@@ -29,6 +30,7 @@ from .plan import (
     MemberNode,
     PlanNode,
     SelectNode,
+    SharedSelectNode,
     SourceNode,
     UnionNode,
     WindowNode,
@@ -48,25 +50,28 @@ class Pipeline:
     sink: Sink
     operators: dict[int, Operator] = field(default_factory=dict)
     joins: dict[int, tuple[Group, Member]] = field(default_factory=dict)
+    shares: dict[int, tuple[SharedSelect, Share]] = field(default_factory=dict)
+    """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     error: Exception | None = None
-    tally: tuple[Group, Member] | None = None
-    """Where results are counted, if that is in the join itself."""
+    tally: tuple[Form | SharedSelect, Member | Share] | None = None
+    """Where results are counted, if that is in the join or the select itself."""
 
     @property
     def all_operators(self) -> list[Operator]:
-        """Sources first, the sink last; of joins only those that are this query's alone."""
+        """Sources first, the sink last; of what queries have in common, what is this query's alone."""
         alone = [
             operator
             for group, _ in self.joins.values()
             if len(group.members) == 1
             for operator in group.form.operators
         ]
+        alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
         return [*alone, *self.own_operators]
 
     @property
     def own_operators(self) -> list[Operator]:
-        """Without joins."""
+        """Without joins and selects in common."""
         return [*self.operators.values(), self.sink]
 
     @property
@@ -74,8 +79,8 @@ class Pipeline:
         """Result rows so far."""
         if self.tally is None:
             return self.sink.count
-        group, member = self.tally
-        group.form.settle()
+        form, member = self.tally
+        form.settle()
         return self.sink.count + member.found
 
 
@@ -98,13 +103,17 @@ class Runtime:
         self._strategy = strategy
         self._arrange = arrange
         self.groups: dict[CommonJoin, Group] = {}
+        self.selects: dict[str, SharedSelect] = {}
+        """By stream."""
+        self._single_selects: dict[str, tuple[Pipeline, int]] = {}
+        """The only select over a stream, by its number in its plan; by stream."""
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self._clock = clock
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[int, Pipeline | Group] = {}
+        self._owners: dict[int, Pipeline | Group | SharedSelect] = {}
         self._failures: list[Exception] = []
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
@@ -123,8 +132,9 @@ class Runtime:
         plan, sink = pipeline.plan, pipeline.sink
         outlet = self._build(plan, count(), pipeline, sink.is_counting)
         if isinstance(plan, MemberNode) and sink.is_counting:
-            pipeline.tally = pipeline.joins[0]
-        else:
+            group, member = pipeline.joins[0]
+            pipeline.tally = group.form, member
+        elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
         for operator in pipeline.own_operators:
             self._owners[id(operator)] = pipeline
@@ -156,7 +166,7 @@ class Runtime:
         sink.counters.rows_in = pipeline.count
         self._stop(pipeline)
         pipeline.plan, pipeline.tally = plan, None
-        pipeline.operators, pipeline.joins, pipeline.taps = {}, {}, []
+        pipeline.operators, pipeline.joins, pipeline.shares, pipeline.taps = {}, {}, {}, []
         sink.inputs = (Queue(),)
         self._start(pipeline)
 
@@ -195,19 +205,19 @@ class Runtime:
             raise error
 
     def _fail(self, operator: Operator, error: Exception) -> None:
-        """Stop the query of an operator that raised, when what it gave before has come out; of a join, all."""
+        """Stop the query of an operator that raised, when what it gave before has come out; of one in common, all."""
         owner = self._owners[id(operator)]
-        if isinstance(owner, Group):
+        if not isinstance(owner, Pipeline):
             names = {member.name for member in owner.members}
-            later = list(owner.form.operators)
+            later = [operator] if isinstance(owner, SharedSelect) else list(owner.form.operators)
             for pipeline in [self.pipelines[name] for name in names]:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
             own = owner.own_operators
             self._fail_query(owner, error, own[own.index(operator) + 1 :])
 
-    def _fail_member(self, member: Member, error: Exception) -> None:
-        """Stop a query whose share in a join cannot be known."""
+    def _fail_member(self, member: Member | Share, error: Exception) -> None:
+        """Stop a query whose share in what queries have in common cannot be known."""
         self._fail_query(self.pipelines[member.name], error, [])
 
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
@@ -216,11 +226,12 @@ class Runtime:
         pipeline.error = error
         self._failures.append(error)
         rest = later if pipeline.sink in later else [*later, *pipeline.own_operators]
-        try:
-            while any(one.step(QUANTUM_ROWS) for one in rest):
-                pass
-        except Exception as another:  # it is stopped anyway
-            error.add_note(f"also: {another}")
+        for one in rest:  # each before those behind it
+            try:
+                while one.step(QUANTUM_ROWS):
+                    pass
+            except Exception as another:  # it is stopped anyway
+                error.add_note(f"also: {another}")
         self._stop(pipeline)
         self._on_failure(pipeline.name)
 
@@ -234,6 +245,14 @@ class Runtime:
                     self._sync(group)
                 else:
                     self._close(group)
+        for shared, share in pipeline.shares.values():
+            if share in shared.members:
+                share.output.queues.clear()
+                shared.drop(share)
+                if not shared.members:
+                    self._close_select(shared)
+        single = self._single_selects
+        self._single_selects = {stream: one for stream, one in single.items() if one[0] is not pipeline}
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -243,6 +262,12 @@ class Runtime:
         for operator in group.entered:
             self._forget(operator)
         del self.groups[group.common]
+
+    def _close_select(self, shared: SharedSelect) -> None:
+        stream = next(name for name, one in self.selects.items() if one is shared)
+        disconnect([(self.streams[stream].output, shared.inputs[0])])
+        self._forget(shared)
+        del self.selects[stream]
 
     def _forget(self, operator: Operator) -> None:
         self._owners.pop(id(operator), None)
@@ -273,6 +298,9 @@ class Runtime:
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
+        if isinstance(node, SharedSelectNode) and self._has_others(node.stream):
+            next(numbers)  # its stream
+            return self._share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
         queues = []
         for part in plan_inputs(node):
@@ -285,6 +313,8 @@ class Runtime:
                 operator = EnterWindow(node, queues[0], label)
             case SelectNode():
                 operator = Select(node, queues[0], label)
+                if isinstance(node, SharedSelectNode):
+                    self._single_selects[node.stream] = pipeline, number
             case UnionNode():
                 operator = Union(tuple(queues), label)
         pipeline.operators[number] = operator
@@ -299,6 +329,73 @@ class Runtime:
         pipeline.joins[number] = group, member
         self._sync(group)
         return member.output
+
+    # Selects in common
+
+    def _has_others(self, stream: str) -> bool:
+        """Whether a select over the stream would not be the only one; all that came before has been worked."""
+        if stream in self.selects:
+            self._drain(self.selects[stream])
+        elif stream in self._single_selects:
+            pipeline, number = self._single_selects[stream]
+            self._drain(pipeline.operators[number])
+        return stream in self.selects or stream in self._single_selects  # unless it failed just now
+
+    def _drain(self, operator: Operator) -> None:
+        """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
+        try:
+            while operator.step(QUANTUM_ROWS):
+                pass
+        except Exception as error:
+            self._fail(operator, error)
+
+    def _share(
+        self, node: SharedSelectNode, number: int, pipeline: Pipeline, counting: bool, outlet: Outlet | None
+    ) -> Outlet:
+        """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
+        shared = self.selects.get(node.stream) or self._open_select(node.stream)
+        sink = pipeline.sink if number == 0 and node.projection is None else None
+        share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
+        share.output.punctuation, share.output.closed = shared.output.punctuation, shared.output.closed
+        shared.add(share)
+        pipeline.shares[number] = shared, share
+        if counting:
+            pipeline.tally = shared, share
+        if node.projection is None or counting:
+            share.output = outlet or share.output
+            return share.output
+        queue = Queue()
+        self._connect(share.output, queue, pipeline, node)
+        select = Select(SelectNode(node, None, node.projection), queue, f"{pipeline.name}.{number}")
+        select.output = outlet or select.output
+        pipeline.operators[number] = select
+        return select.output
+
+    def _open_select(self, stream: str) -> SharedSelect:
+        """One operator for the selects over a stream; the only one so far goes over to it."""
+        outlet = self.streams[stream].output
+        queue = Queue(outlet.punctuation)
+        queue.closed = outlet.closed
+        outlet.queues.append(queue)
+        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_member)
+        self._owners[id(shared)] = shared
+        self._ready.enter(shared)
+        pipeline, number = self._single_selects.pop(stream)
+        single = pipeline.operators[number]
+        taps = [tap for tap in pipeline.taps if tap[1] in single.inputs]
+        disconnect(taps)
+        pipeline.taps = [tap for tap in pipeline.taps if tap not in taps]
+        self._forget(single)
+        node = next(node for n, node in enumerate(plan_nodes(pipeline.plan)) if n == number)
+        assert isinstance(node, SharedSelectNode), "a select of another kind went over"
+        counting = number == 0 and pipeline.sink.is_counting
+        self._share(node, number, pipeline, counting, single.output)
+        if pipeline.operators[number] is single:
+            del pipeline.operators[number]
+        else:
+            self._owners[id(pipeline.operators[number])] = pipeline
+            self._ready.enter(pipeline.operators[number])
+        return shared
 
     def _starts(self, node: MemberNode) -> list[int]:
         """How far the two streams have come; BEGINNING for one that had no rows."""
@@ -336,6 +433,8 @@ class Runtime:
         for group in self.groups.values():
             for operator in group.form.operators:
                 operator._check()
+        for shared in self.selects.values():
+            shared._check()
         for pipeline in self.pipelines.values():
             if pipeline.error is None:
                 for operator in pipeline.own_operators:

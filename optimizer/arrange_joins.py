@@ -7,14 +7,16 @@ something else is clearly cheaper, so that nothing is rebuilt back and forth.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.operators.join import WindowJoin
+from penstock.engine.plan import EQUALITY
 
 from .choose_indexes import better_index, choose_index
 from .load import Ends, ends_in_units, is_selective, workload_of
 from .sharing_cost import cpu_opt_ends, estimate_strategies
-from .statistics import JoinEstimate, Rates, estimate_common, measure_join
+from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join
 from .weights import Weights
 
 EVERY_WINDOW: Ends = (None, None)
@@ -32,6 +34,7 @@ class Arranger:
         self._forced = forced
         self._rates = rates
         self._weights = weights
+        self._looked_at: WeakKeyDictionary[WindowJoin, int] = WeakKeyDictionary()
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
@@ -46,15 +49,20 @@ class Arranger:
 
     def estimate(self, join: WindowJoin) -> JoinEstimate:
         """What is known of a join: measured, where enough rows have come."""
-        return measure_join(join, estimate_common(join.members, join.common, self._rates))
+        if is_measurable(*join.sides):
+            return measure_join(join, estimate_common(join.members[:1], join.common, self._rates))
+        return estimate_common(join.members, join.common, self._rates)
 
     def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
         """An index for each window, that of the longest of all members."""
         kinds = []
+        counts = len(join.members) > 1 and any(member.counting for member in join.members)
         forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
-            if len(side) and force is None:
+            if counts and force is None and condition == EQUALITY:
+                kinds.append("hash")  # the one that counts each pair in its slice without writing it down
+            elif len(side) and force is None:
                 better = better_index(side.index_kind, condition, direction, self._weights)
                 kinds.append(better if better is not None and seen.measured else side.index_kind)
             else:
@@ -65,6 +73,8 @@ class Arranger:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
         if not is_selective(join.members):
             return EVERY_WINDOW
+        if self._sharing == "auto" and not self._is_due(join):
+            return join.arrangement.ends
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
         if self._sharing == "auto":
@@ -73,6 +83,14 @@ class Arranger:
             if gain < (LEAVE_GAIN if join.arrangement.ends != EVERY_WINDOW else ENTER_GAIN):
                 return EVERY_WINDOW
         return ends_in_units(cheapest, join, seen)
+
+    def _is_due(self, join: WindowJoin) -> bool:
+        """Whether enough has changed since the slices of a join were last thought over."""
+        members = self._looked_at.get(join, 0)
+        is_due = join.is_due or abs(len(join.members) - members) > members // 8
+        if is_due:
+            self._looked_at[join] = len(join.members)
+        return is_due
 
     def chain_ends(self, windows: Sequence[int]) -> Sequence[int]:
         """Ends of the literal chain that cost least, of those at all windows."""

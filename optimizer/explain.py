@@ -1,18 +1,24 @@
 """The plan, for people and for programs: what runs, on which index, at what cost, with how much state.
 
-One description per node, from which both the tree and the JSON are written, so that they say the same.
+One description per node, from which both the tree and the JSON are written, so that they say the same. Joins
+that several queries share are described by explain_sharing.py.
 """
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.chain import ChainGroup
 from penstock.engine.expression import Expression, conjuncts
+from penstock.engine.group import Group
+from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
+from penstock.engine.operators.ordered_union import OrderedUnion
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import (
     EQUALITY,
@@ -46,16 +52,21 @@ class Description:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+Take = Callable[[MemberNode, int, Group, Member], Description]
+"""Describes what a query takes of a join it shares: its node and number, the join, its share."""
+
+
 class Explainer:
     """Describes the plans of an engine; `analyze` adds what was measured."""
 
-    def __init__(self, rates: Rates, weights: Weights, analyze: bool) -> None:
+    def __init__(self, rates: Rates, weights: Weights, analyze: bool, take: Take) -> None:
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
+        self._take = take
 
-    def query(self, query: Query, pipeline: Pipeline) -> Description:
-        """A query and everything below it."""
+    def query(self, query: Query, pipeline: Pipeline, exact_from: datetime.datetime | None) -> Description:
+        """A query and everything below it; exact_from: None if from the start, the latest time if not yet."""
         numbers = itertools.count()
         plan = self._node(pipeline.plan, pipeline, numbers)
         names = [one.name for one in query.fields]
@@ -68,6 +79,11 @@ class Explainer:
         if pipeline.error is not None:
             top.lines.append(f"stopped: {pipeline.error}")
             top.data["error"] = str(pipeline.error)
+        if exact_from is not None:
+            moment = exact_from.replace(tzinfo=None)
+            known = None if moment == datetime.datetime.max else moment.isoformat(sep=" ")
+            top.lines.append("not yet exact" if known is None else f"exact from {known}")
+            top.data["exact_from"] = known
         if self._analyze:
             top.lines.append(f"measured: {pipeline.count:,} results")
             top.data["results"] = pipeline.count
@@ -110,13 +126,17 @@ class Explainer:
         shown.below = [self._node(part, pipeline, numbers) for part in plan_inputs(node)]
         return shown
 
-    def _join(self, member: MemberNode, number: int, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
+    def _join(
+        self, member: MemberNode, number: int, pipeline: Pipeline, numbers: Iterator[int]
+    ) -> Description:
         node = member.join
         expected = estimate_join(node, self._rates)
-        group, _ = pipeline.joins[number]
-        running = group.joins[0]
-        running.refresh()
-        sides_at_work = running.sides[::-1] if member.swapped else running.sides
+        group, share = pipeline.joins[number]
+        if len(group.members) > 1 or (group.members and share not in group.members):
+            next(numbers), next(numbers)  # its two streams
+            return self._take(member, number, group, share)
+        sides = sides_of(group)
+        sides_at_work = sides[::-1] if member.swapped else sides
         title = f"WindowJoin {condition_text(node)}"
         shown = Description(
             title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)}
@@ -139,8 +159,8 @@ class Explainer:
             "pairs_per_s": expected.pair_rate,
         }
         if self._analyze:
-            self._measure(shown, running, sides_at_work, expected)
-        sides = zip(
+            self._measure(shown, group, sides_at_work, expected)
+        described = zip(
             ("left", "right"),
             (node.left, node.right),
             (node.left_side, node.right_side),
@@ -148,7 +168,7 @@ class Explainer:
             choices,
             strict=True,
         )
-        for name, source, side, estimate, choice in sides:
+        for name, source, side, estimate, choice in described:
             next(numbers)
             shown.below.append(side_description(name, source, side, estimate, choice, self._rates))
         return shown
@@ -159,36 +179,31 @@ class Explainer:
         return rows * self._weights.row + estimate.pair_rate * self._weights.pair
 
     def _measure(
-        self, shown: Description, running: WindowJoin, sides: Sequence[Side], expected: JoinEstimate
+        self, shown: Description, group: Group, sides: Sequence[Side], expected: JoinEstimate
     ) -> None:
-        running.settle()
         left, right = sides
-        counters = running.counters
-        shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
+        done = measure_group(group)
+        shown.lines.append(measured_line(done.rows_in, done.rows_out, done.busy_s))
         shown.lines.append(
-            f"measured: state {running.state_rows:,} rows, {running.state_bytes:,} bytes "
+            f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes "
             f"(left {len(left):,}, right {len(right):,})"
         )
         seen = measure_sides(left, right, expected)
         shown.data["measured"] = {
-            "rows_in": counters.rows_in,
-            "rows_out": counters.rows_out,
-            "busy_s": counters.busy_s,
-            "state_rows": running.state_rows,
-            "state_bytes": running.state_bytes,
+            "rows_in": done.rows_in,
+            "rows_out": done.rows_out,
+            "busy_s": done.busy_s,
+            "state_rows": done.state_rows,
+            "state_bytes": done.state_bytes,
         }
         if seen.measured:
-            condition = running.common.condition
+            condition = group.common.condition
             cost = (
                 choose_index(condition, seen.by_right, self._weights, left.index_kind).cost
                 + choose_index(condition, seen.by_left, self._weights, right.index_kind).cost
                 + self._handling(seen)
             )
-            span_s = (
-                max(left.last_ts, right.last_ts)
-                - min(left.first_ts or 0, right.first_ts or 0)
-            ) / 1e6
-            used = counters.busy_s / span_s
+            used = done.busy_s / span_s(left, right)
             shown.lines.append(
                 f"measured: {seen.left.rate:,.0f} and {seen.right.rate:,.0f} rows/s, {seen.pair_rate:,.0f} "
                 f"pairs/s; at these the model says {cost:.3g} cores, used were {used:.3g}"
@@ -202,6 +217,42 @@ class Explainer:
             }
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the operators of a join have done together; rows_out: pairs given to queries."""
+
+    rows_in: int
+    rows_out: int
+    busy_s: float
+    state_rows: int
+    state_bytes: int
+
+
+def measure_group(group: Group) -> Done:
+    """What a join has done so far, whatever its form."""
+    group.form.settle()
+    operators = group.form.operators
+    return Done(
+        operators[0].counters.rows_in,
+        sum(one.counters.rows_out for one in operators if isinstance(one, WindowJoin | OrderedUnion)),
+        sum(one.counters.busy_s for one in operators),
+        sum(one.state_rows for one in operators),
+        sum(one.state_bytes for one in operators),
+    )
+
+
+def sides_of(group: Group) -> tuple[Side, Side]:
+    """Left and right of a join at work; of a join in parts, those of its first part."""
+    for join in group.joins:
+        join.refresh()
+    return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides
+
+
+def span_s(left: Side, right: Side) -> float:
+    """Seconds of stream seen so far."""
+    return (max(left.last_ts, right.last_ts) - min(left.first_ts or 0, right.first_ts or 0)) / 1e6
+
+
 def side_description(
     name: str, source: PlanNode, side: SideNode, estimate: SideEstimate, choice: IndexChoice, rates: Rates
 ) -> Description:
@@ -211,12 +262,11 @@ def side_description(
     shown = Description(f"{name}: {source.stream} [{side.window}]  index {choice.kind}")
     if side.predicate is not None:
         shown.lines += where_lines(side.predicate)
-    others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
     shown.lines.append(
         f"{estimate.kept_rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, "
         f"{estimate.rows:,.0f} rows in the window"
     )
-    shown.lines.append(f"cost {choice.cost:.3g}{f' ({others})' if others else ''}")
+    shown.lines.append(cost_line(choice))
     shown.data = {
         "node": "JoinSide",
         "side": name,
@@ -235,10 +285,19 @@ def side_description(
     return shown
 
 
+def cost_line(choice: IndexChoice) -> str:
+    """What an index costs, and what the others would."""
+    others = ", ".join(f"{kind} {cost:.3g}" for kind, cost in choice.costs.items() if kind != choice.kind)
+    return f"cost {choice.cost:.3g}{f' ({others})' if others else ''}"
+
+
 def condition_text(node: JoinNode) -> str:
-    """What the index serves."""
-    band = node.condition
-    lefts, rights = node.left_side.keys, node.right_side.keys
+    """What the index serves, as the query writes it."""
+    return keys_text(node.left_side.keys, node.right_side.keys, node.condition)
+
+
+def keys_text(lefts: Sequence[Expression], rights: Sequence[Expression], band: Band | None) -> str:
+    """A condition on keys."""
     if band is None:
         return "(every pair)"
     if band == EQUALITY:
@@ -305,5 +364,9 @@ def as_data(node: Description) -> dict[str, Any]:
     return node.data | {"inputs": [as_data(part) for part in node.below]}
 
 
-def write_json(tops: list[Description]) -> str:
-    return json.dumps({"queries": [as_data(top) for top in tops]}, indent=2)
+def write_json(queries: list[Description], groups: list[Description]) -> str:
+    """Queries, and the joins that several of them share, if there are any."""
+    shown: dict[str, Any] = {"queries": [as_data(query) for query in queries]}
+    if groups:
+        shown["groups"] = [group.data for group in groups]
+    return json.dumps(shown, indent=2)

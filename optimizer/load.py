@@ -40,7 +40,7 @@ class MeasuredShares(IndependentShares):
 
 def is_selective(members: Sequence[Member]) -> bool:
     """Whether queries differ in which rows of a stream they need."""
-    return any(len({member.node.sides[side].predicate for member in members}) > 1 for side in (0, 1))
+    return any(len({member.predicates[side] for member in members}) > 1 for side in (0, 1))
 
 
 def seconds(size: int, side: Side, rate: float) -> float:
@@ -57,7 +57,7 @@ def workload_of(members: Sequence[Member], sides: Sequence[Side], estimate: Join
         QueryLoad(
             member.name,
             *(seconds(member.size(n), sides[n], rates[n]) for n in (0, 1)),
-            *(member.node.sides[n].predicate for n in (0, 1)),
+            *(member.predicates[n] for n in (0, 1)),
         )
         for member in members
     )
@@ -67,7 +67,7 @@ def workload_of(members: Sequence[Member], sides: Sequence[Side], estimate: Join
 
 def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
     """Of a side's rows, the share that satisfies predicates: as measured, where enough rows have come."""
-    predicates = {member.node.sides[side.number].predicate for member in members}
+    predicates = {member.predicates[side.number] for member in members}
     expected: dict[Hashable, float] = {
         predicate: expected_share(predicate) for predicate in predicates if predicate is not None
     }
@@ -75,7 +75,7 @@ def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
         return IndependentShares(expected)
     groups: dict[int, set[Hashable]] = {}
     for member in members:
-        predicate = member.node.sides[side.number].predicate
+        predicate = member.predicates[side.number]
         groups.setdefault(member.size(side.number), set()).add(predicate)
     return MeasuredShares(expected, groups, side.lifetimes)
 

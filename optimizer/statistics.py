@@ -105,8 +105,9 @@ def estimate_common(members: Sequence[Member], common: CommonJoin, rates: Rates)
     sides = []
     for number, side in enumerate(common.sides):
         rate = rates.of_stream(side.stream)
-        window = max((m.window(number) for m in members), key=lambda w: window_rows(w, rate))
-        predicates = {member.node.sides[number].predicate for member in members}
+        longest = max(members, key=lambda member: member.sizes[number])
+        window = longest.window(number)
+        predicates = {member.predicates[number] for member in members}
         dropped = math.prod(1 - DEFAULT_PASS ** len(conjuncts(predicate)) for predicate in predicates)
         sides.append(SideEstimate(rate, rate * (1 - dropped), window_rows(window, rate) * (1 - dropped)))
     return JoinEstimate(sides[0], sides[1], expected_matches(common.condition))
@@ -133,15 +134,24 @@ def measure_join(join: WindowJoin, expected: JoinEstimate) -> JoinEstimate:
 
 def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstimate:
     """The same of two sides, in whichever order."""
-    span_us = max(side.last_ts for side in (left, right)) - min(
-        side.first_ts if side.first_ts is not None else side.last_ts for side in (left, right)
-    )
-    if span_us <= 0 or min(left.rows_in, right.rows_in) < MIN_MEASURED_ROWS:
+    if not is_measurable(left, right):
         return expected
+    span_us = span_of(left, right)
     sides = [measure_side(side, span_us / 1e6) for side in (left, right)]
     met = sum(side.met for side in (left, right))
     share = (left.found + right.found) / met if met else expected.selectivity
     return replace(expected, left=sides[0], right=sides[1], selectivity=share, measured=True)
+
+
+def span_of(left: Side, right: Side) -> int:
+    """Microseconds from the first row of either side to the last."""
+    first = min(side.last_ts if side.first_ts is None else side.first_ts for side in (left, right))
+    return max(left.last_ts, right.last_ts) - first
+
+
+def is_measurable(left: Side, right: Side) -> bool:
+    """Whether enough has come to go by it."""
+    return min(left.rows_in, right.rows_in) >= MIN_MEASURED_ROWS and span_of(left, right) > 0
 
 
 def measure_side(side: Side, span_s: float) -> SideEstimate:

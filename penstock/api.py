@@ -262,12 +262,18 @@ class Engine:
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
         from penstock.optimizer.explain import Explainer, write_json, write_tree
+        from penstock.optimizer.explain_sharing import SharedJoins
 
-        explainer = Explainer(self._rates, self._weights, analyze)
-        shown = [explainer.query(query._bound, query._pipeline) for query in self._queries.values()]
+        shared = SharedJoins(self._rates, self._weights, analyze)
+        explainer = Explainer(self._rates, self._weights, analyze, shared.take)
+        queries = [
+            explainer.query(query._bound, query._pipeline, query.complete_from)
+            for query in self._queries.values()
+        ]
+        groups = [shared.group(one) for one in self._runtime.groups.values() if len(one.members) > 1]
         if json:
-            return write_json(shown)
-        return "\n\n".join(write_tree(one) for one in shown) or "No queries."
+            return write_json(queries, groups)
+        return "\n\n".join(write_tree(one) for one in [*queries, *groups]) or "No queries."
 
     def stats(self) -> dict[str, Any]:
         """Per stream and per operator: rows in and out, state rows and bytes, queue length, busy time."""
@@ -297,12 +303,14 @@ class Engine:
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import share_joins
+        from penstock.optimizer.share_selects import share_selects
         from penstock.optimizer.statistics import estimate_join
 
         def choose(node: JoinNode) -> JoinNode:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
-        return share_joins(plan_query(bound, choose, counting), name if self._sharing == "unshared" else None)
+        owner = name if self._sharing == "unshared" else None
+        return share_selects(share_joins(plan_query(bound, choose, counting), owner), owner)
 
     def _start(self, name: str, bound: logical.Query, plan: PlanNode, counting: bool) -> Query:
         fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]

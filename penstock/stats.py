@@ -12,7 +12,7 @@ from penstock.engine.runtime import Runtime
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
     """Streams (rows in = processed + late + held), queries with their own operators, sources first, and the
-    joins that queries have in common with theirs."""
+    joins and selects that queries have in common with theirs."""
     streams = {
         name: {
             "rows_in": ingest.rows_in,
@@ -40,6 +40,16 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         }
         for group in runtime.groups.values()
         if len(group.members) > 1
+    ]
+    groups += [
+        {
+            "name": shared.name,
+            "strategy": "select",
+            "queries": list(dict.fromkeys(share.name for share in shared.members)),
+            "operators": [operator_stats(shared)],
+        }
+        for shared in runtime.selects.values()
+        if len(shared.members) > 1
     ]
     return {"streams": streams, "queries": queries, "groups": groups}
 

@@ -287,8 +287,10 @@ class Drive:
             queue.promise(max(queue.punctuation, min(limit, latest + ahead)))
 
     def turns(self, count: int, quantum: int = 6) -> None:
-        """Random operators, each for a few rows."""
+        """Random operators, each for a few rows; slices stop in the middle of a male now and then."""
         for _ in range(count):
+            for slice_ in self.group.slices:
+                slice_._pairs = np.empty((PAIR_FIELDS, self.random.choice([1, 2, 8])), np.int64)
             self.random.choice(self.group.operators).step(self.random.randint(1, quantum))
             if self.random.random() < 0.3:
                 self.group._check()

@@ -31,7 +31,7 @@ from test_chain import (
 
 import penstock
 from penstock.engine.expression import Call, Literal
-from penstock.engine.kernels.slice_join import KIND, MALE, ROW
+from penstock.engine.kernels.slice_join import IS_PROBING, KIND, MALE, ROW
 from penstock.engine.operator import Operator
 from penstock.engine.operators.slice_join import MAX_PAIRS
 from penstock.engine.queue import BEGINNING
@@ -362,8 +362,9 @@ def test_a_male_with_many_matches_stops_and_goes_on(condition: object) -> None:
             max((queue.batches[-1].length for queue in only.output.queues if queue.batches), default=0)
             <= MAX_PAIRS
         )
-        if only.waiting.shape[1] and only.waiting[KIND, 0] == MALE + 1 and only.waiting[ROW, 0] == 0:
+        if only._cursor[IS_PROBING]:
             break
+    assert only.waiting[[KIND, ROW], 0].tolist() == [MALE + 1, 0], "expected the first male half worked"
     late = drive.add("late", Ask((1, 5), counting=True))  # splits the slice the male is in
     assert ends(drive) == [(0, 1), (1, 5), (5, FOREVER)]
     drive.group._check()

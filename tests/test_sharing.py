@@ -7,7 +7,7 @@ that is not in the answer. Who is there from the start equals its solo run throu
 
 from __future__ import annotations
 
-import datetime
+import datetime, os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
 from penstock.engine.scheduler import RoundRobin, Shuffled
 
-STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
+STRATEGIES = (os.environ.get("ST") or "auto").split(",")
 
 CONDITIONS = {
     "x.k = y.k": ["x.k = y.k", "y.k = x.k"],

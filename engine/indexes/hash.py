@@ -17,7 +17,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.hash import count_slices, link_rows, run_hash
+from ..buffer import RowBuffer
+from ..kernels.hash import count_cells, count_slices, link_rows, run_hash
 from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
@@ -26,6 +27,7 @@ MIN_ROWS = 256
 MANY_ROWS = 65_536
 MIN_BUCKETS = 256
 MAX_PLACES = 1 << 31
+COUNTED_AT_ONCE = 4_096  # pairs whose slices are looked up together
 
 
 class HashIndex:
@@ -62,20 +64,37 @@ class HashIndex:
         return int(found)
 
     def run_slices(
-        self, probes: Probes, times: NDArray, pos: NDArray, base: int, slices: Slices, histogram: NDArray
+        self,
+        probes: Probes,
+        times: NDArray,
+        pos: RowBuffer,
+        slices: Slices,
+        histogram: NDArray,
+        cells: tuple[NDArray, RowBuffer, int] | None = None,
     ) -> int:
-        """Serve all probers, adding each pair to the slice of its age; how many pairs were found.
+        """Serve all probers, counting each pair in the slice of its age; how many pairs were found.
 
-        times: int64 per prober; pos: int64, when row r came at r - base; an age is the difference.
+        times: int64 per prober; pos: int64, when each row came; an age is the difference. With `cells` each
+        combination of leaves has slices of its own: (where those of each prober begin, int64; leaves of the
+        rows, int32; by how much they are moved per leaf).
         """
         check_probes(
             probes, self._origin + self._tail, self._origin + self._end, self._origin + self._inserted
         )
-        found, self._inserted = count_slices(
+        arguments = (
             self._keys, self._links, self._heads, self._origin, self._inserted,
             probes.key_low, probes.row_from, probes.row_until, probes.end, probes.cursor,
-            times, pos, base, slices.ends, slices.first, slices.shift, histogram,
+            times, pos.data, pos.base, slices.ends, slices.first, slices.shift, histogram,
+            np.empty(COUNTED_AT_ONCE, np.int64),
         )  # fmt: skip
+        if cells is None:
+            found, self._inserted = count_slices(*arguments)
+        else:
+            of_prober, leaves, stride = cells
+            room = np.empty(COUNTED_AT_ONCE, np.int64)
+            found, self._inserted = count_cells(
+                *arguments, room, of_prober, leaves.data, leaves.base, stride
+            )
         return int(found)
 
     def purge(self, row: int) -> None:

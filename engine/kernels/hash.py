@@ -104,18 +104,32 @@ def run_hash(  # type: ignore[no-untyped-def]
     return found, inserted
 
 
+@expand
+def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
+    """Count ages by slice."""
+    for i in range(count):
+        histogram[slice_of(ages[i], ends, first, shift)] += 1
+
+
+@expand
+def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
+    """Count ages by cell: `cells` say where the slices of each begin."""
+    for i in range(count):
+        histogram[cells[i] + slice_of(ages[i], ends, first, shift)] += 1
+
+
 @kernel
 def count_slices(  # type: ignore[no-untyped-def]
     keys, links, heads, origin, inserted, key_low, row_from, row_until, end, cursor,
-    times, pos, base, ends, first, shift, histogram,
+    times, pos, base, ends, first, shift, histogram, ages,
 ):  # fmt: skip
     """Insert and probe in order, equality only, counting each match in the slice of its age.
 
     times: int64 per prober; pos: int64 by row less `base`, when it came; ends, first, shift: see slices.py;
-    histogram: int64 by slice, added to. Returns (pairs, places inserted so far).
+    histogram: int64 by slice, added to; ages: int64, room. Returns (pairs, places inserted so far).
     """
     buckets = shift_of(len(heads))
-    found = np.int64(0)
+    total = found = 0
     ahead = origin - base
     for prober in range(cursor[PROBER], len(key_low)):
         until = row_until[prober] - origin
@@ -127,14 +141,61 @@ def count_slices(  # type: ignore[no-untyped-def]
         now = times[prober]
         place = np.int64(heads[bucket_of(key, buckets)])
         while place >= oldest:
-            # Counted whether it matches or not, by 1 or by 0: a jump would be guessed wrong too often.
-            is_match = np.int64(keys[place] == key)
-            histogram[slice_of(now - pos[place + ahead], ends, first, shift)] += is_match
-            found += is_match
+            # Written whether it matches or not, and kept if it does: a jump would be guessed wrong too often.
+            # Slices are looked up later, many at once: in here that would wait for the next link.
+            ages[found] = now - pos[place + ahead]
+            found += keys[place] == key
             place = np.int64(links[place])
+            if found == len(ages):
+                add_ages(ages, found, ends, first, shift, histogram)
+                total += found
+                found = 0
+    add_ages(ages, found, ends, first, shift, histogram)
     while inserted < end - origin:
         link(keys, links, heads, buckets, inserted)
         inserted += 1
     cursor[PROBER] = len(key_low)
     cursor[DONE] = 1
-    return found, inserted
+    return total + found, inserted
+
+
+@kernel
+def count_cells(  # type: ignore[no-untyped-def]
+    keys, links, heads, origin, inserted, key_low, row_from, row_until, end, cursor,
+    times, pos, base, ends, first, shift, histogram, ages, cells, prober_cells, leaves, leaf_base, stride,
+):  # fmt: skip
+    """The same, counting each match in the cell of its rows' leaves and the slice of its age.
+
+    histogram: int32 by cell; prober_cells: int64 per prober, where its cells begin; leaves: int32 by row less
+    leaf_base, each worth `stride` cells; cells: int64, as much room as ages.
+    """
+    buckets = shift_of(len(heads))
+    total = found = 0
+    ahead = origin - base
+    leaf_ahead = origin - leaf_base
+    for prober in range(cursor[PROBER], len(key_low)):
+        until = row_until[prober] - origin
+        while inserted < until:
+            link(keys, links, heads, buckets, inserted)
+            inserted += 1
+        key = key_low[prober]
+        oldest = row_from[prober] - origin
+        now = times[prober]
+        cell = prober_cells[prober]
+        place = np.int64(heads[bucket_of(key, buckets)])
+        while place >= oldest:
+            ages[found] = now - pos[place + ahead]
+            cells[found] = cell + stride * np.int64(leaves[place + leaf_ahead])
+            found += keys[place] == key
+            place = np.int64(links[place])
+            if found == len(ages):
+                add_cells(ages, cells, found, ends, first, shift, histogram)
+                total += found
+                found = 0
+    add_cells(ages, cells, found, ends, first, shift, histogram)
+    while inserted < end - origin:
+        link(keys, links, heads, buckets, inserted)
+        inserted += 1
+    cursor[PROBER] = len(key_low)
+    cursor[DONE] = 1
+    return total + found, inserted

@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 
 from ..arrangement import Arrangement
 from ..batch import NO_ROWS, Batch, Gather, View
+from ..cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
+from ..cell_counts import CellCounts
 from ..coverage import note_coverage
 from ..indexes.hash import HashIndex
 from ..indexes.index import Probes
@@ -143,10 +145,17 @@ class WindowJoin:
         self._on_failure = on_failure
         self._instants = self.left.by_place or self.right.by_place
         self._is_stale = False
+        """Whether members have come or gone."""
+        self.is_due = False
+        """Whether how rows are kept is to be thought over."""
         self._counted: list[Member] = []
         self._delivered: list[Member] = []
         self._count_index: QueryIndex | None = None
         self._report_index: QueryIndex | None = None
+        self._cells: CellCounts | None = None
+        self._in_cells = 0
+        self._unsettled = False
+        """Whether pairs have been counted since the members' counts were brought up to date."""
         self._directions: list[Direction] = []
         self._working = False
         self._now = self.output.punctuation
@@ -172,7 +181,7 @@ class WindowJoin:
         """Let a query go on with other windows."""
         self.settle()
         member.former = member.node if member.former is None else member.former
-        member.node = node
+        member.become(node)
         member.is_new = True
         for side in self.sides:
             side.unfilled = [one for one in side.unfilled if one is not member]
@@ -190,15 +199,19 @@ class WindowJoin:
 
     def reconsider(self) -> None:
         """Ask again how rows should be kept, before the next batch."""
-        self._is_stale = True
+        self.is_due = True
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
-        if not self._is_stale or self._working or not self.members:
+        if not (self._is_stale or self.is_due) or self._working or not self.members:
+            return
+        arrangement = self._arrange(self)
+        self.is_due = False
+        if not self._is_stale and arrangement == self.arrangement:
             return
         self._is_stale = False
+        self.arrangement = arrangement
         self.settle()
-        self.arrangement = self._arrange(self)
         new = [member for member in self.members if member.is_new]
         must_move = [side.prepare(self.members, new, self.arrangement) for side in self.sides]
         self._counted = [member for member in self.members if member.counting]
@@ -207,6 +220,7 @@ class WindowJoin:
         self._count_index = self._report_index = whole
         if self._counted and self._delivered:
             self._count_index, self._report_index = self._index_of(self._counted), self._index_of(self._delivered)
+        self._cells = None if self._delivered else self._cells_of(self.members)
         note_coverage(self.members, self.sides, self._now)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             side.query_index = whole
@@ -218,44 +232,56 @@ class WindowJoin:
 
     def _index_of(self, members: Sequence[Member]) -> QueryIndex:
         """Which of these members take a pair."""
-        windows = np.array([[m.size(side) for m in members] for side in (0, 1)], np.int64)
         low, high, bits = [], [], []
         leaf_counts: list[int] = []
         dim_sides: list[int] = []
         word_sides: list[int] = []
         for side in self.sides:
-            if side.is_uniform:
-                continue
-            demands = {}
-            for member in members:
-                predicate = member.node.sides[side.number].predicate
-                if predicate not in demands:
-                    demands[predicate] = side.lineage.demand(predicate)
-            own = [demands[member.node.sides[side.number].predicate] for member in members]
-            low.append(np.stack([demand.low for demand in own]))
-            high.append(np.stack([demand.high for demand in own]))
-            bits.append(np.stack([demand.bits for demand in own]))
-            leaf_counts += side.lineage.leaf_counts
-            if side.births_matter:
-                low.append(np.array([[member.born[side.number]] for member in members], np.int32))
-                high.append(np.full((len(members), 1), side.generation, np.int32))
-                leaf_counts.append(side.generation + 1)
+            demand = side.demands(members)
+            low.append(demand.low)
+            high.append(demand.high)
+            bits.append(demand.bits)
+            leaf_counts += side.leaf_counts
             dim_sides += [side.number] * side.tag_widths[0]
             word_sides += [side.number] * side.tag_widths[1]
-
-        def stacked(parts: list[NDArray], dtype: type) -> NDArray:
-            return np.hstack(parts) if parts else np.empty((len(members), 0), dtype)
-
         return QueryIndex(
-            windows, stacked(low, np.int32), stacked(high, np.int32), stacked(bits, np.int64),
+            sizes_of(members), np.hstack(low), np.hstack(high), np.hstack(bits),
             leaf_counts, dim_sides, word_sides,
         )  # fmt: skip
+
+    def _cells_of(self, members: Sequence[Member]) -> CellCounts | None:
+        """Counters by leaves and age, where those alone decide who takes a pair and there are few of them."""
+        widths = [side.tag_widths for side in self.sides]
+        if (
+            self._instants
+            or self.left.verified
+            or self.arrangement.routed
+            or all(width == (0, 0) for width in widths)
+            or any(dimensions > 1 or words for dimensions, words in widths)
+        ):
+            return None
+        leaf_counts = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
+        windows = sizes_of(members)
+        if not CellCounts.fit(windows, leaf_counts):
+            return None
+        low, high = np.zeros((2, len(members)), np.int32), np.zeros((2, len(members)), np.int32)
+        for side in self.sides:
+            if side.leaf_counts:
+                demand = side.demands(members)
+                low[side.number], high[side.number] = demand.low[:, 0], demand.high[:, 0]
+        return CellCounts(windows, low, high, leaf_counts, self._cells)
 
     def settle(self) -> None:
         """Bring the counts of the members that only count up to date."""
         if self._count_index is None or not self._counted:
             return
+        if not self._unsettled:
+            return
+        self._unsettled = False
+        self._in_cells = 0
         found = self._count_index.settle()
+        if self._cells is not None:
+            found += self._cells.settle()
         for member, count in zip(self._counted, found.tolist(), strict=True):
             member.found += count
             self.counters.rows_out += count
@@ -267,6 +293,7 @@ class WindowJoin:
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         # 1. find  2. merge by time  3. pass on
+        self._unsettled = True
         if self._report_index is None or not self._delivered:
             self._count()
         else:
@@ -317,7 +344,7 @@ class WindowJoin:
             failures, side.failures = side.failures, []
             for failure in failures:
                 for member in list(self.members):
-                    if member.node.sides[side.number].predicate == failure.predicate:
+                    if member.predicates[side.number] == failure.predicate:
                         self._on_failure(member, failure.error)
 
     # -- counting -----------------------------------------------------------------------------------
@@ -330,22 +357,38 @@ class WindowJoin:
             assert probes is not None, "no batch is being worked"
             if probes.done:
                 continue
+            shelf, probed = direction.shelf, direction.shelf.index
             simple = index.is_plain and not self._instants and not side.verified
-            probed = direction.shelf.index
             if simple and len(index.slices(side.number).ends) == 1:
                 found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                 index.histogram(side.number)[0] += found
                 side.found += found
             elif simple and isinstance(probed, HashIndex):
-                pos = direction.shelf.pos
-                found = probed.run_slices(
-                    probes, direction.by.ts, pos.data, pos.base,
-                    index.slices(side.number), index.histogram(side.number),
-                )  # fmt: skip
+                slices, histogram = index.slices(side.number), index.histogram(side.number)
+                side.found += probed.run_slices(probes, direction.by.ts, shelf.pos, slices, histogram)
+            elif self._cells is not None and isinstance(probed, HashIndex):
+                found = self._count_cells(self._cells, direction, probed, probes)
                 side.found += found
+                self._in_cells += found
+                if self._in_cells > MAX_PAIRS_IN_CELLS:
+                    self.settle()
             else:
                 direction.fill()
                 self._count_pairs(index, side.number, *self._checked(*direction.pairs_until(None)))
+
+    def _count_cells(
+        self, counts: CellCounts, direction: Direction, probed: HashIndex, probes: Probes
+    ) -> int:
+        """Count the pairs of a direction by their rows' leaves and the slice of their age."""
+        number, by, shelf = direction.side.number, direction.by, direction.shelf
+        strides = counts.strides(number)
+        of_prober = np.zeros(len(by.ts), np.int64)
+        if by.leaves:
+            of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
+        leaves, stride = (shelf.leaves[0], strides[number]) if shelf.leaves else (shelf.pos, 0)
+        return probed.run_slices(
+            probes, by.ts, shelf.pos, counts.slices[number], counts.flat(number), (of_prober, leaves, stride)
+        )
 
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
@@ -356,7 +399,30 @@ class WindowJoin:
         age = self.sides[probed].ages(ts, refs[probed])
         other = self.sides[1 - probed]
         own_age = other.ages(ts, refs[1 - probed]) if other.by_place else None
-        index.count(probed, age, own_age, *self._tags(index, refs))
+        tags = self._tags(index, refs)
+        if self.arrangement.routed:
+            self._route(index, np.full(len(ts), probed, np.uint8), age, own_age, tags)
+        else:
+            index.count(probed, age, own_age, *tags)
+
+    def _route(
+        self,
+        index: QueryIndex,
+        probed: NDArray,
+        age: NDArray,
+        own_age: NDArray | None,
+        tags: tuple[NDArray, NDArray],
+    ) -> None:
+        """Count pairs by testing each against each member."""
+        room = max(len(self._counted), min(MAX_ENTRIES, len(age) * len(self._counted)))
+        members, pairs = np.empty(room, np.int32), np.empty(room, np.int32)
+        start = 0
+        while start < len(age):
+            count, start = index.report_each(probed, age, own_age, *tags, start, members, pairs)
+            found = np.bincount(members[:count], minlength=len(self._counted))
+            for member, more in zip(self._counted, found.tolist(), strict=True):
+                member.found += more
+                self.counters.rows_out += more
 
     def _tags(self, index: QueryIndex, refs: tuple[NDArray, NDArray]) -> tuple[NDArray, NDArray]:
         """Leaves and words of both rows of each pair."""
@@ -580,3 +646,8 @@ class WindowJoin:
             for side in self.sides:
                 side._check()
 
+
+
+def sizes_of(members: Sequence[Member]) -> NDArray:
+    """Windows of left and right, int64[2, M]."""
+    return np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()

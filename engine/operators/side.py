@@ -27,7 +27,7 @@ from ..expression import Expression, columns_of
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
-from ..lineage import Failure, Lineage
+from ..lineage import Demand, Failure, Lineage
 from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
@@ -256,6 +256,25 @@ class Side:
         return len(self.shelves) - 1
 
     @property
+    def leaf_counts(self) -> tuple[int, ...]:
+        """Leaves of each dimension kept per row."""
+        if self.is_uniform:
+            return ()
+        return (*self.lineage.leaf_counts, *([self.generation + 1] if self.births_matter else []))
+
+    def demands(self, members: Sequence[Member]) -> Demand:
+        """What each member asks of the tags of this side's rows."""
+        if self.is_uniform:
+            nothing = np.empty((len(members), 0), np.int32)
+            return Demand(nothing, nothing, np.empty((len(members), 0), np.int64))
+        demand = self.lineage.demands([member.predicates[self.number] for member in members])
+        if not self.births_matter:
+            return demand
+        born = np.array([[member.born[self.number]] for member in members], np.int32)
+        last = np.full_like(born, self.generation)
+        return Demand(np.hstack([demand.low, born]), np.hstack([demand.high, last]), demand.bits)
+
+    @property
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
         return self.by_place or self.arrangement.part is not None
@@ -372,12 +391,11 @@ class Side:
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
         """
-        mine = [member.node.sides[self.number] for member in members]
-        predicates = list(dict.fromkeys(side.predicate for side in mine))
+        predicates = list(dict.fromkeys(member.predicates[self.number] for member in members))
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
         self.lifetimes = NO_ROWS
-        self.size = max(member.size(self.number) for member in members)
+        self.size = max(member.sizes[self.number] for member in members)
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
         self._add_columns(new)

@@ -1,0 +1,44 @@
+"""Pairs counted by what decides who takes them: the leaves of both rows and the slice of the age."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import kernel
+
+
+@kernel
+def settle_cells(cells, low, high, ranks, counts):  # type: ignore[no-untyped-def]
+    """Add to each member's count the pairs in the cells it takes, and clear the cells.
+
+    cells: int32[leaves left, leaves right, slices]; low, high: int32[2, M], the leaves a member takes on each
+    side, none if low is above high; ranks: int64[M], the last slice it takes; counts: int64[M], added to.
+    """
+    lefts, rights, slices = cells.shape
+    for i in range(lefts):  # 1. cells become sums over all cells up to them
+        for j in range(rights):
+            run = np.int32(0)
+            for s in range(slices):
+                run += cells[i, j, s]
+                cells[i, j, s] = run
+            if j:
+                for s in range(slices):
+                    cells[i, j, s] += cells[i, j - 1, s]
+        if i:
+            for j in range(rights):
+                for s in range(slices):
+                    cells[i, j, s] += cells[i - 1, j, s]
+    for m in range(len(counts)):  # 2. a member takes a box of cells: the sums at its corners
+        i, j, s = high[0, m], high[1, m], ranks[m]
+        below_i, below_j = low[0, m] - 1, low[1, m] - 1
+        if below_i >= i or below_j >= j:
+            continue
+        taken = np.int64(cells[i, j, s])
+        if below_i >= 0:
+            taken -= cells[below_i, j, s]
+        if below_j >= 0:
+            taken -= cells[i, below_j, s]
+        if below_i >= 0 and below_j >= 0:
+            taken += cells[below_i, below_j, s]
+        counts[m] += taken
+    cells[:] = 0  # 3. clear

@@ -1,0 +1,465 @@
+"""Filters of many queries over one stream, every distinct condition looked at once per row.
+
+In:   rows of the stream.
+Out:  to each query the rows that satisfy its predicate, in the same order, with the columns it asked for;
+      expressions over them are for a Select behind. What is only counted is counted here.
+Kept: nothing but counts.
+
+Queries with equal predicates are a lane. A row's lanes are found in time that grows with their number, not
+with that of all: the row's tags (see lineage.py) say where its values lie among the constants, and from
+there the lanes are listed (see query_index.py). A lane whose condition has no interval is the rows that have
+its bit.
+
+A predicate that fails on the data ends its queries at the first row on which it does, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..batch import Batch, ColumnView, Gather
+from ..expression import Expression
+from ..kernels.shared_select import count_bit, find_bit, gather_rows, report_rows
+from ..lineage import Demand, Lineage, Tags
+from ..operator import Counters, Stateless, pass_time
+from ..query_index import QueryIndex, split_by_member
+from ..queue import Outlet, Queue
+from ..store import fixed_values, text_buffers
+from .sink import Sink
+
+MAX_ENTRIES = 1 << 20  # rows times lanes sorted out at once
+BLOCK_BYTES = 1 << 17  # of rows for several queries: what one of them that nobody reads holds on to
+
+
+@dataclass(eq=False)
+class Share:
+    """What one query takes of a stream: rows that satisfy the predicate, these of their columns.
+
+    counting: only the number of rows is asked for, and nothing is passed on. timed: whoever gets the rows has
+    to know how far time has come, as a union does and a sink does not.
+    """
+
+    name: str
+    predicate: Expression | None
+    columns: tuple[int, ...]
+    counting: bool
+    timed: bool
+    sink: Sink | None = None
+    """Where the rows go if there is no operator between."""
+    output: Outlet = field(default_factory=Outlet)
+    found: int = 0
+    """Rows so far; of those that are only counted, as far as they have been settled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """What a sink keeps: these columns of the stream, as record batches of this schema. One for all alike."""
+
+    columns: tuple[int, ...]
+    schema: pa.Schema
+
+
+class Lane:
+    """Queries with one predicate: those that only count, and the others by what they take.
+
+    delivered: to other operators, by columns. kept: by sinks, by format.
+    """
+
+    __slots__ = ("counted", "delivered", "kept", "pending", "predicate")
+
+    def __init__(self, predicate: Expression | None) -> None:
+        self.predicate = predicate
+        self.counted: list[Share] = []
+        self.delivered: dict[tuple[int, ...], list[Share]] = {}
+        self.kept: dict[Format, list[Share]] = {}
+        self.pending = 0
+        """Rows counted here and not settled; below 0 where the index has counted too many."""
+
+    def add(self, share: Share, form: Format | None) -> None:
+        if share.counting:
+            self.counted.append(share)
+        elif form is None:
+            self.delivered.setdefault(share.columns, []).append(share)
+        else:
+            self.kept.setdefault(form, []).append(share)
+
+    @property
+    def shares(self) -> list[Share]:
+        lists = [self.counted, *self.delivered.values(), *self.kept.values()]
+        return [share for shares in lists for share in shares]
+
+
+class Stretch(NamedTuple):
+    """The rows of a lane: from `begin` to `end` of some row numbers."""
+
+    lane: Lane
+    begin: int
+    end: int
+
+
+class RowIndex(QueryIndex):
+    """Which lanes a row belongs to. A row is to the index a pair of which one side is all: age 0, windows 1."""
+
+    def __init__(self, demands: Sequence[Demand], lineage: Lineage) -> None:
+        super().__init__(
+            np.ones((2, len(demands)), np.int64),
+            np.stack([demand.low for demand in demands]),
+            np.stack([demand.high for demand in demands]),
+            np.stack([demand.bits for demand in demands]),
+            lineage.leaf_counts,
+            [0] * len(lineage.leaf_counts),
+            [0] * lineage.words,
+        )
+
+    def report_rows(self, tags: Tags, start: int, out_lane: NDArray, out_row: NDArray) -> tuple[int, int]:
+        """Write one entry (int32, int32) for each lane of each row from `start` on, in order of rows.
+
+        Returns (entries written, next row): it stops before a row whose entries do not fit. Room for all
+        lanes is enough for a row.
+        """
+        count, row = report_rows(
+            tags.leaves, tags.words, self._members, self._filing, start, out_lane, out_row
+        )  # fmt: skip
+        return int(count), int(row)
+
+
+class Directory:
+    """Where to find the lanes of a row: those that take every row, those of a bit, those in the index."""
+
+    def __init__(self, lanes: Iterable[Lane], lineage: Lineage) -> None:
+        self.whole: list[Lane] = []
+        self.by_bit: list[tuple[Lane, int, np.int64]] = []
+        self.filed: list[Lane] = []
+        last_leaves = np.array(lineage.leaf_counts, np.int32) - 1
+        demands: list[Demand] = []
+        for lane in lanes:
+            demand = lineage.demand(lane.predicate)
+            words = np.flatnonzero(demand.bits)
+            if (demand.low > 0).any() or (demand.high < last_leaves).any():
+                self.filed.append(lane)
+                demands.append(demand)
+            elif len(words):
+                self.by_bit.append((lane, int(words[0]), demand.bits[words[0]]))
+            else:
+                self.whole.append(lane)
+        self.index = RowIndex(demands, lineage) if demands else None
+
+
+class SharedSelect(Stateless):
+    """Stateless but for counts: what comes in goes out at once."""
+
+    def __init__(self, queue: Queue, name: str, on_failure: Callable[[Share, Exception], None]) -> None:
+        self.name = name
+        self.inputs = (queue,)
+        self.output = Outlet(queue.punctuation)
+        self.counters = Counters()
+        self.members: list[Share] = []
+        self._timed: list[Share] = []
+        self._on_failure = on_failure
+        self._is_stale = False
+        self._lineage = Lineage(())
+        self._lanes: dict[Expression | None, Lane] = {}
+        self._formats: dict[tuple[tuple[int, ...], tuple[str, ...]], Format] = {}
+        self._counting = self._delivering = Directory((), self._lineage)
+        self._no_ages = np.zeros(0, np.int64)
+        self._entries = np.empty((2, 0), np.int32)
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def add(self, share: Share) -> None:
+        """Let a query in, when nothing is in the queue: it takes part from the next row on."""
+        assert not self.inputs[0].batches, "a query would get rows from before it came"
+        self.members.append(share)
+        if share.timed:
+            self._timed.append(share)
+        self._is_stale = True
+
+    def drop(self, share: Share) -> None:
+        """Let a query go."""
+        self.settle()
+        self.members.remove(share)
+        if share.timed:
+            self._timed.remove(share)
+        self._is_stale = True
+
+    def refresh(self) -> None:
+        """Take changes of the members into account; between batches only."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
+        self.settle()
+        self._lanes, self._formats = {}, {}
+        for share in self.members:
+            lane = self._lanes.get(share.predicate)
+            if lane is None:
+                lane = self._lanes[share.predicate] = Lane(share.predicate)
+            lane.add(share, self._format(share))
+        self._lineage = Lineage(self._lanes, self._lineage)
+        lanes = self._lanes.values()
+        self._counting = Directory((lane for lane in lanes if lane.counted), self._lineage)
+        self._delivering = Directory((lane for lane in lanes if lane.delivered or lane.kept), self._lineage)
+
+    def _format(self, share: Share) -> Format | None:
+        """What the query's sink keeps, None if the rows do not go there."""
+        if share.sink is None:
+            return None
+        schema = share.sink.schema
+        key = share.columns, tuple(schema.names)
+        if key not in self._formats:
+            self._formats[key] = Format(share.columns, schema)
+        return self._formats[key]
+
+    def settle(self) -> None:
+        """Bring the counts of the queries that only count up to date."""
+        here = self._counting
+        if here.index is not None:
+            for lane, count in zip(here.filed, here.index.settle().tolist(), strict=True):
+                lane.pending += count
+        for lane in self._lanes.values():
+            if lane.pending:
+                for share in lane.counted:
+                    share.found += lane.pending
+                self.counters.rows_out += lane.pending * len(lane.counted)
+                lane.pending = 0
+
+    # -- a batch ------------------------------------------------------------------------------------
+
+    def step(self, quantum: int) -> bool:
+        queue = self.inputs[0]
+        worked = False
+        while queue.batches and quantum > 0:
+            self.refresh()
+            batch = queue.pop()
+            quantum -= batch.length
+            self.counters.rows_in += batch.length
+            self._select(batch)
+            worked = True
+        return self._pass_time() or worked
+
+    def _select(self, batch: Batch) -> None:
+        # 1. tag  2. count  3. pass on  4. stop who failed: others may come and go thereby
+        tags, failures = self._lineage.tag(batch.column, batch.length)
+        ends = {failure.predicate: failure.row for failure in failures}
+        self._count(tags, batch.length, ends)
+        self._deliver(batch, tags, ends)
+        failed = [(self._lanes[failure.predicate].shares, failure.error) for failure in failures]
+        for shares, error in failed:
+            for share in shares:
+                if share in self.members:
+                    self._on_failure(share, error)
+
+    def _count(self, tags: Tags, length: int, ends: dict[Expression, int]) -> None:
+        here = self._counting
+        for lane in here.whole:
+            lane.pending += length
+        for lane, word, bit in here.by_bit:
+            lane.pending += int(count_bit(tags.words[word], bit))
+        if here.index is not None:
+            here.index.count(0, self._ages(length), None, tags.leaves, tags.words)
+        for predicate, end in ends.items():
+            lane = self._lanes[predicate]
+            if lane.counted:
+                lane.pending -= count_from(tags, self._lineage.demand(predicate), end)
+
+    def _deliver(self, batch: Batch, tags: Tags, ends: dict[Expression, int]) -> None:
+        here = self._delivering
+        parts = Parts(batch)
+        for lane in here.whole:
+            self._pass_on(parts, [Stretch(lane, 0, batch.length)], None)
+        if here.by_bit:
+            room = np.empty(batch.length, np.int32)
+            for lane, word, bit in here.by_bit:
+                rows = room[: find_bit(tags.words[word], bit, room)].copy()
+                self._pass_on(parts, cut([Stretch(lane, 0, len(rows))], rows, ends), rows)
+        if here.index is None:
+            return
+        most = len(here.filed)
+        lanes, rows = self._room(max(most, min(MAX_ENTRIES, batch.length * most)))
+        start = 0
+        while start < batch.length:
+            count, start = here.index.report_rows(tags, start, lanes, rows)
+            ids, starts, by_lane = split_by_member(lanes[:count], rows[:count], most)
+            bounds = starts.tolist()
+            found = map(here.filed.__getitem__, ids.tolist())
+            stretches = list(map(Stretch, found, bounds, bounds[1:]))
+            self._pass_on(parts, cut(stretches, by_lane, ends), by_lane)
+
+    def _pass_on(self, parts: Parts, stretches: list[Stretch], rows: NDArray | None) -> None:
+        """Give the queries of each lane their stretch of `rows`, positions in the batch; None: all, in order."""
+        # 1. to other operators, which may never read the columns
+        by_format: dict[Format, list[Stretch]] = {}
+        for stretch in stretches:
+            for columns, shares in stretch.lane.delivered.items():
+                self._put(shares, parts.take(rows, stretch, columns))
+            for form in stretch.lane.kept:
+                by_format.setdefault(form, []).append(stretch)
+        # 2. to sinks, several lanes out of one block
+        for form, own in by_format.items():
+            for block in blocks_of(own, parts.rows_within(form, BLOCK_BYTES)):
+                begin = block[0].begin
+                whole = parts.record_batch(rows, begin, block[-1].end, form)
+                for lane, start, end in block:
+                    self._keep(lane.kept[form], whole.slice(start - begin, end - start))
+
+    def _put(self, shares: list[Share], rows: Batch) -> None:
+        self.counters.rows_out += rows.length * len(shares)
+        for share in shares:
+            share.found += rows.length
+            share.output.put(rows)
+
+    def _keep(self, shares: list[Share], rows: pa.RecordBatch) -> None:
+        """Leave rows where they are asked for; what subscribers do with them must wait until we are done."""
+        length = rows.num_rows
+        self.counters.rows_out += length * len(shares)
+        for share in shares:
+            share.found += length
+            sink = share.sink
+            assert sink is not None, "rows are kept by sinks"
+            if sink.subscribers or sink.inputs[0].batches:
+                share.output.put(Batch(fixed_values(rows.column(0)), rows.columns[1:]))
+            else:
+                sink.counters.rows_in += length
+                sink._deliver(rows)
+
+    def _ages(self, length: int) -> NDArray:
+        if len(self._no_ages) < length:
+            self._no_ages = np.zeros(length, np.int64)
+        return self._no_ages[:length]
+
+    def _room(self, entries: int) -> NDArray:
+        """Room for as many (lane, row), int32[2, entries] or more; the same from batch to batch."""
+        if self._entries.shape[1] < entries:
+            self._entries = np.empty((2, entries), np.int32)
+        return self._entries
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def _pass_time(self) -> bool:
+        if not pass_time(self.inputs, self.output):
+            return False
+        for share in self._timed:
+            share.output.promise(self.output.punctuation)
+        if self.output.closed:
+            for share in self.members:
+                share.output.close()
+        return True
+
+    def _check(self) -> None:
+        self.refresh()
+        assert sorted(map(id, self.members)) == sorted(
+            id(share) for lane in self._lanes.values() for share in lane.shares
+        ), "a query is in no lane, or in two"
+        for here in (self._counting, self._delivering):
+            if here.index is not None:
+                here.index._check()
+
+
+class Parts:
+    """The rows of a batch for those who take part of them."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._views: dict[int, CommonColumn] = {}
+
+    def take(self, rows: NDArray | None, stretch: Stretch, columns: Sequence[int]) -> Batch:
+        """A stretch of the rows, with these columns, which are copied when somebody reads them."""
+        if rows is None or stretch.end - stretch.begin == self._batch.length:
+            return self._batch.select(columns)
+        own = rows[stretch.begin : stretch.end]
+        return Batch(gather_rows(self._batch.ts, own), [Gather(self._view(column), own) for column in columns])
+
+    def record_batch(self, rows: NDArray | None, begin: int, end: int, form: Format) -> pa.RecordBatch:
+        """The rows from `begin` to `end`, as sinks keep them."""
+        if rows is None:
+            ts, columns = self._batch.ts, [self._batch.column(column) for column in form.columns]
+        else:
+            own = rows[begin:end]
+            ts = gather_rows(self._batch.ts, own)
+            columns = [self._view(column).take(own) for column in form.columns]
+        times = pa.Array.from_buffers(form.schema.types[0], len(ts), [None, pa.py_buffer(ts)])
+        return pa.RecordBatch.from_arrays([times, *columns], schema=form.schema)
+
+    def rows_within(self, form: Format, size: int) -> int:
+        """How many rows, whichever they are, have together at most `size` bytes."""
+        return size // (8 + sum(self._view(column).row_bytes for column in form.columns))
+
+    def _view(self, column: int) -> CommonColumn:
+        view = self._views.get(column)
+        if view is None:
+            view = self._views[column] = CommonColumn(self._batch, column)
+        return view
+
+
+class CommonColumn(ColumnView):
+    """A column from which many gather a few rows each: what they all need of it is looked up once."""
+
+    __slots__ = ("_is_known", "_type", "_values")
+
+    def __init__(self, batch: Batch, index: int) -> None:
+        super().__init__(batch, index)
+        self._is_known = False
+        self._type: pa.DataType | None = None
+        self._values: NDArray | None = None
+        """If they are 8 bytes each and none is NULL."""
+
+    def take(self, rows: NDArray) -> pa.Array:
+        if not self._is_known:
+            self._look_up()
+        if self._values is None:
+            return super().take(rows)
+        return pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(gather_rows(self._values, rows))])
+
+    def _look_up(self) -> None:
+        array = self._batch.column(self._index)
+        self._is_known = True
+        self._type = array.type
+        if not array.null_count and pa.types.is_primitive(array.type) and array.type.bit_width == 64:
+            self._values = fixed_values(array)
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of the largest value."""
+        array = self._batch.column(self._index)
+        if not pa.types.is_string(array.type):
+            return 8
+        offsets, _ = text_buffers(array)
+        return 8 + int(np.diff(offsets).max(initial=0))
+
+
+def cut(stretches: list[Stretch], rows: NDArray, ends: dict[Expression, int]) -> list[Stretch]:
+    """The stretches up to where their predicates fail; `ends` are the first rows at which those do that do."""
+    if not ends:
+        return stretches
+    return [
+        Stretch(lane, begin, begin + int(rows[begin:end].searchsorted(ends[lane.predicate])))
+        if lane.predicate in ends
+        else Stretch(lane, begin, end)
+        for lane, begin, end in stretches
+    ]
+
+
+def blocks_of(stretches: list[Stretch], most: int) -> Iterator[list[Stretch]]:
+    """Stretches one right after the other, together of at most so many rows unless it is only one."""
+    first = 0
+    for at in range(1, len(stretches) + 1):
+        if (
+            at == len(stretches)
+            or stretches[at].begin != stretches[at - 1].end
+            or stretches[at].end - stretches[first].begin > most
+        ):
+            yield stretches[first:at]
+            first = at
+
+
+def count_from(tags: Tags, demand: Demand, start: int) -> int:
+    """How many rows from `start` on the tags let through."""
+    leaves, words = tags.leaves[:, start:], tags.words[:, start:]
+    within = (leaves >= demand.low[:, None]) & (leaves <= demand.high[:, None])
+    has_bits = (words & demand.bits[:, None]) == demand.bits[:, None]
+    return int(np.count_nonzero(within.all(axis=0) & has_bits.all(axis=0)))
