@@ -23,7 +23,7 @@ class Arrangement:
     """`by_lifetime`: a row stays as long as some query needs it; else all stay for the longest window.
 
     indexes: kind of index on the left and on the right.
-    ends: ages at which rows may leave, per side, the ends of the chain's slices; None: at every query's window.
+    ends: ages at which rows may leave, per side, where the chain's slices end; None: every query's window.
     routed: each pair is tested against each query, as a router behind the join would.
     """
 

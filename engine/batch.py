@@ -1,7 +1,8 @@
 """What flows between operators: rows in timestamp order, as columns.
 
 A column is an Arrow array, or a promise of one for when somebody asks: gathered from a store (`Gather`), put
-together from parts (`Joint`). Joins pass row numbers on, and only the columns a sink needs are ever copied.
+together from parts (`Joint`), cut out of a longer one (`Cut`). Joins pass row numbers on, and only the
+columns a sink needs are ever copied.
 A batch that is only counted has a length and neither times nor columns.
 """
 
@@ -37,6 +38,24 @@ class Gather:
         self.rows = rows
 
 
+class Cut:
+    """Part of a column of another batch, cut out when somebody asks."""
+
+    __slots__ = ("batch", "index", "length", "start")
+
+    def __init__(self, batch: Batch, index: int, start: int, length: int) -> None:
+        self.batch = batch
+        self.index = index
+        self.start = start
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def taken(self) -> pa.Array:
+        return self.batch.column(self.index).slice(self.start, self.length)
+
+
 class Joint:
     """A column in several parts, put together when somebody asks."""
 
@@ -50,11 +69,11 @@ class Joint:
     def __len__(self) -> int:
         return self.length
 
-    def joined(self) -> pa.Array:
+    def taken(self) -> pa.Array:
         return pa.concat_arrays([batch.column(self.index) for batch in self.batches])
 
 
-LazyColumn: TypeAlias = pa.Array | Gather | Joint
+LazyColumn: TypeAlias = pa.Array | Gather | Joint | Cut
 
 
 class Batch:
@@ -86,8 +105,8 @@ class Batch:
         column = self._columns[index]
         if isinstance(column, Gather):
             column = self._columns[index] = column.view.take(column.rows)
-        elif isinstance(column, Joint):
-            column = self._columns[index] = column.joined()
+        elif isinstance(column, Joint | Cut):
+            column = self._columns[index] = column.taken()
         return column
 
     @property
@@ -120,7 +139,7 @@ class Batch:
             column = self._columns[index]
             if isinstance(column, Gather):
                 return Gather(column.view, column.rows[start:stop])
-            return self.column(index).slice(start, stop - start)
+            return Cut(self, index, start, stop - start)
 
         return Batch(self.ts[start:stop], [part(index) for index in range(self.width)])
 

@@ -1,7 +1,7 @@
 """Results of many queries counted at the same cost as those of one.
 
-Who takes a pair is decided by its age and by the leaves of its two rows (see lineage.py). Where these are few,
-every combination has a counter of its own, and counting a pair is adding 1 to one of them, whatever the
+Who takes a pair is decided by its age and by the leaves of its two rows (see lineage.py). Where these are
+few, every combination has a counter of its own, and counting a pair is adding 1 to one of them, whatever the
 number of members that take it. A member's count is the sum over a box of counters, taken when somebody asks.
 
     slices of age  ->
@@ -44,7 +44,8 @@ class CellCounts:
         self._high = np.minimum(high, np.array(leaf_counts, np.int32)[:, None] - 1)
         self.slices: list[Slices] = [build_slices(of_side) for of_side in windows]
         self._ranks = [
-            np.searchsorted(slices.ends, of_side) for slices, of_side in zip(self.slices, windows, strict=True)
+            np.searchsorted(slices.ends, of_side)
+            for slices, of_side in zip(self.slices, windows, strict=True)
         ]
         # Where every member's two windows are alike, either side's ages count in the same cells.
         alike = bool((windows[0] == windows[1]).all())

@@ -113,7 +113,7 @@ class ChainGroup:
         """Let a query go on as `node`; rows that have been taken in are worked first, as it was."""
         self.drain()
         member.former = member.node if member.former is None else member.former
-        member.node = node
+        member.become(node)
         member.is_new = True
         member.filled = [None, None]
         self._forget_unfilled(member)
@@ -137,8 +137,8 @@ class ChainGroup:
             self._clear()
             return
         # 1. what is known of rows
-        sizes = [max(member.size(side) for member in self.members) for side in (0, 1)]
-        part = Part(0, 0, FOREVER, (sizes[0], sizes[1]))
+        left, right = (max(member.sizes[side] for member in self.members) for side in (0, 1))
+        part = Part(0, 0, FOREVER, (left, right))
         arrangement = Arrangement(("scan", "scan"), by_lifetime=False, part=part)
         must_tag = [side.prepare(self.members, new, arrangement) for side in self.sides]
         index = index_of(self.members, self.sides)
@@ -157,7 +157,7 @@ class ChainGroup:
                 for member in new:
                     self._unions[member].since[side.number] = shelf.store.ts.end
         # 2. slices
-        windows = sorted({member.size(side) for member in self.members for side in (0, 1)})
+        windows = sorted({size for member in self.members for size in member.sizes})
         ends = windows if self._ends is None else list(self._ends(windows))
         assert set(ends) <= {*windows} and ends[-1] == windows[-1], (
             f"expected some of {windows}, found {ends}"
@@ -165,9 +165,12 @@ class ChainGroup:
         self._reshape(ends)
         # 3. who takes what
         for member, union in self._unions.items():
-            longer = max(member.size(0), member.size(1))
             union.refresh()
-            union.connect([slice_ for slice_ in self.slices if slice_.start < longer])
+            union.connect(self._taken_by(member))
+
+    def _taken_by(self, member: Member) -> list[SliceJoin]:
+        """The slices below the longer of its windows."""
+        return [slice_ for slice_ in self.slices if slice_.start < max(member.sizes)]
 
     def _clear(self) -> None:
         """Nobody needs anything."""
@@ -238,7 +241,7 @@ class ChainGroup:
             failures, side.failures = side.failures, []
             for failure in failures:
                 for member in self.members:
-                    if member.node.sides[side.number].predicate == failure.predicate:
+                    if member.predicates[side.number] == failure.predicate:
                         self._stop_at(self._unions[member], side, failure)
                         failed.append((member, failure.error))
         self.drain()
@@ -279,9 +282,7 @@ class ChainGroup:
             )
             assert bool(np.all(np.diff(order) > 0)), "an older row is in an earlier slice"
         for member, union in self._unions.items():
-            longer = max(member.size(0), member.size(1))
-            taken = [slice_ for slice_ in self.slices if slice_.start < longer]
-            assert list(union._sources) == taken, "a member misses a slice"
+            assert list(union._sources) == self._taken_by(member), "a member misses a slice"
 
 
 def held(slice_: SliceJoin, side: int) -> NDArray:
@@ -292,29 +293,16 @@ def held(slice_: SliceJoin, side: int) -> NDArray:
 
 def index_of(members: Sequence[Member], sides: Sequence[Side]) -> QueryIndex:
     """Which of the members take a row or a pair."""
-    windows = np.array([[member.size(side) for member in members] for side in (0, 1)], np.int64)
-    low = [np.empty((len(members), 0), np.int32)]
-    high = [np.empty((len(members), 0), np.int32)]
-    bits = [np.empty((len(members), 0), np.int64)]
-    leaf_counts: list[int] = []
-    dim_sides: list[int] = []
-    word_sides: list[int] = []
-    for side in sides:
-        if side.is_uniform:
-            continue
-        demands = [side.lineage.demand(member.node.sides[side.number].predicate) for member in members]
-        low.append(np.stack([demand.low for demand in demands]))
-        high.append(np.stack([demand.high for demand in demands]))
-        bits.append(np.stack([demand.bits for demand in demands]))
-        leaf_counts += side.lineage.leaf_counts
-        if side.births_matter:
-            low.append(np.array([[member.born[side.number]] for member in members], np.int32))
-            high.append(np.full((len(members), 1), side.generation, np.int32))
-            leaf_counts.append(side.generation + 1)
-        dim_sides += [side.number] * side.tag_widths[0]
-        word_sides += [side.number] * side.tag_widths[1]
+    windows = np.array([member.sizes for member in members], np.int64).T
+    demands = [side.demands(members) for side in sides]
     return QueryIndex(
-        windows, np.hstack(low), np.hstack(high), np.hstack(bits), leaf_counts, dim_sides, word_sides
+        windows,
+        np.hstack([demand.low for demand in demands]),
+        np.hstack([demand.high for demand in demands]),
+        np.hstack([demand.bits for demand in demands]),
+        [count for side in sides for count in side.leaf_counts],
+        [side.number for side in sides for _ in range(side.tag_widths[0])],
+        [side.number for side in sides for _ in range(side.tag_widths[1])],
     )
 
 

@@ -62,9 +62,7 @@ def kept_by(members: Sequence[Member], side: Side, now: int) -> list[tuple[int, 
     return sorted(((last, predicate) for predicate, last in least.items()), key=lambda one: one[0])
 
 
-def missing_of(
-    member: Member, side: Side, covers: Sequence[tuple[int, Expression | None]], now: int
-) -> int:
+def missing_of(member: Member, side: Side, covers: Sequence[tuple[int, Expression | None]], now: int) -> int:
     """Up to where rows that a new member needs may be missing on a side."""
     number = side.number
     everything = side.come + len(side.come_ts) - 1 if side.by_place else member.started[number]

@@ -30,7 +30,8 @@ ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN)
 
 LESS, LESS_EQUAL, EQUAL, GREATER_EQUAL, GREATER, NOT_NULL, NEVER = range(7)
 OPERATORS = {
-    "less": LESS, "less_equal": LESS_EQUAL, "equal": EQUAL, "greater_equal": GREATER_EQUAL, "greater": GREATER,
+    "less": LESS, "less_equal": LESS_EQUAL, "equal": EQUAL,
+    "greater_equal": GREATER_EQUAL, "greater": GREATER,
 }  # fmt: skip
 # First and last leaf of a comparison with constant i of n: of 2i + 1 + step, or 0, or 2n.
 FIRST_STEP = np.array([0, 0, 0, 0, 1, 0, 0])
@@ -40,7 +41,7 @@ IS_OPEN_ABOVE = np.array([False, False, False, True, True, True, False])
 
 
 class Bound(NamedTuple):
-    """A comparison of `subject` with a constant, given by its code (see keys.py) or, if it is one, its text."""
+    """A comparison of `subject` with a constant: its code (see keys.py) or, of VARCHAR, its text."""
 
     subject: Expression
     operator: int

@@ -13,14 +13,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .arrangement import Arrangement
 from .member import Member
 from .operator import Operator
-from .operators.join import Arrange, WindowJoin
+from .operators.join import WindowJoin
+from .operators.side import Side
 from .plan import CommonJoin, MemberNode
 from .queue import Outlet, Queue
 from .types import SqlType
 
 OnFailure = Callable[[Member, Exception], None]
+
+
+class Arrange(Protocol):
+    """Says how common joins should keep their rows, given their members and what was measured so far."""
+
+    def __call__(self, join: WindowJoin) -> Arrangement: ...
+
+    def chain_ends(
+        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
+    ) -> Sequence[int]:
+        """At which of the windows the slices of a chain end, the last among them."""
 
 
 class Form(Protocol):
@@ -86,8 +99,12 @@ def build_form(
     if strategy.startswith("chain"):
         from .chain import ChainGroup
 
-        merge = None if strategy == "chain" else arrange.chain_ends  # type: ignore[attr-defined]
-        return ChainGroup(common, types, queues, name, on_failure, merge)
+        def merged(windows: Sequence[int]) -> Sequence[int]:
+            return arrange.chain_ends(chain.members, common, chain.sides, windows)
+
+        ends = None if strategy == "chain" else merged
+        chain = ChainGroup(common, types, queues, name, on_failure, ends)
+        return chain
     if strategy == "push-down":
         from .push_down import PushDown
 

@@ -64,7 +64,7 @@ class Failure:
 
 
 class Lineage:
-    """The predicates over one stream; immutable. Made from a `previous` one it need not take those apart again.
+    """The predicates over one stream; immutable. Those of a `previous` one are not taken apart again.
 
     `dimensions` are D and `words` are W of the Tags.
     """
@@ -142,9 +142,7 @@ class Lineage:
         """Whether all rows satisfying the one satisfy the other, as far as intervals and conjuncts tell."""
         return self.first_implied(predicate, [other]) == 0
 
-    def first_implied(
-        self, predicate: Expression | None, others: Sequence[Expression | None]
-    ) -> int | None:
+    def first_implied(self, predicate: Expression | None, others: Sequence[Expression | None]) -> int | None:
         """Which of some predicates is the first that all rows satisfying `predicate` satisfy."""
         mine, theirs = self.demand(predicate), self.demands(others)
         if mine.is_empty:

@@ -19,12 +19,13 @@ import pyarrow as pa
 from .arrangement import Arrangement, Part
 from .batch import NO_ROWS
 from .member import Member
-from .operator import Operator
-from .operators.join import Arrange, WindowJoin
+from .operator import Counters, Operator, Stateless
+from .operators.join import WindowJoin
 from .operators.side import StoredRows
 from .operators.union import Union
 from .plan import CommonJoin, MemberNode
-from .queue import Queue
+from .queue import Outlet, Queue
+from .scheduler import QUANTUM_ROWS
 from .types import SqlType
 
 
@@ -47,7 +48,7 @@ class PushDown:
         types: tuple[Sequence[SqlType], Sequence[SqlType]],
         queues: tuple[Queue, Queue],
         name: str,
-        arrange: Arrange,
+        arrange: Callable[[WindowJoin], Arrangement],
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
         self.members: list[Member] = []
@@ -116,9 +117,7 @@ class PushDown:
             parts.append(Part(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
         return parts
 
-    def _open(
-        self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]
-    ) -> PartJoin:
+    def _open(self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]) -> PartJoin:
         """The join of a part, holding its share of the rows."""
         queues = (
             (copy_of(old[0].queues[0]), copy_of(old[0].queues[1]))
@@ -160,8 +159,11 @@ class PushDown:
     def _drain(self) -> None:
         """Let the parts finish what they have begun."""
         operators = [operator for operator in self.operators if operator is not self._split]
-        while any([operator.step(1 << 16) for operator in operators]):
-            pass
+        worked = True
+        while worked:
+            worked = False
+            for operator in operators:
+                worked |= operator.step(QUANTUM_ROWS)
 
     def _unite(self) -> None:
         """For each member, a union of what the parts give it."""
@@ -183,20 +185,16 @@ class PushDown:
             self._unions[member] = union
 
 
-class Splitter:
+class Splitter(Stateless):
     """Gives what comes to every part, which takes its own rows of it."""
 
     def __init__(self, queues: tuple[Queue, Queue], name: str) -> None:
-        from .operator import Counters
-        from .queue import Outlet
-
         self.name = name
         self.inputs = queues
         self.output = Outlet(min(queue.punctuation for queue in queues))
         self.counters = Counters()
         self.began = queues[0].punctuation, queues[1].punctuation
         self.targets: list[tuple[Queue, Queue]] = []
-        self.state_rows = self.state_bytes = 0
 
     def step(self, quantum: int) -> bool:
         worked = False
@@ -216,9 +214,6 @@ class Splitter:
                     target[number].close()
                     worked = True
         return worked
-
-    def _check(self) -> None:
-        pass
 
 
 def copy_of(queue: Queue) -> Queue:

@@ -1,8 +1,9 @@
 """Running plans: streams in, pipelines of operators joined by queues, sinks out.
 
 A pipeline is one query's own operators. Joins are run by groups: those that queries have in common once, for
-all of them. Selects over one stream are run by one operator as soon as there are two. A query that fails on the data (an overflow, a division by zero) stops alone: its pipeline is
-taken out, its error is kept, the others go on.
+all of them. Selects over one stream are run by one operator as soon as there are two. A query that fails on
+the data (an overflow, a division by zero) stops alone: its pipeline is taken out, its error is kept, the
+others go on.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from itertools import count
 import pyarrow as pa
 
 from .errors import DataError
-from .group import Form, Group, build_form
+from .group import Arrange, Form, Group, build_form
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
 from .operators.enter_window import EnterWindow
-from .operators.join import Arrange
 from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
@@ -205,7 +205,7 @@ class Runtime:
             raise error
 
     def _fail(self, operator: Operator, error: Exception) -> None:
-        """Stop the query of an operator that raised, when what it gave before has come out; of one in common, all."""
+        """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
         owner = self._owners[id(operator)]
         if not isinstance(owner, Pipeline):
             names = {member.name for member in owner.members}
@@ -216,9 +216,17 @@ class Runtime:
             own = owner.own_operators
             self._fail_query(owner, error, own[own.index(operator) + 1 :])
 
-    def _fail_member(self, member: Member | Share, error: Exception) -> None:
-        """Stop a query whose share in what queries have in common cannot be known."""
+    def _fail_member(self, member: Member, error: Exception) -> None:
+        """Stop a query whose share in a join cannot be known."""
         self._fail_query(self.pipelines[member.name], error, [])
+
+    def _fail_share(self, share: Share, error: Exception) -> None:
+        """Stop a query whose predicate failed, unless it has been stopped or dropped meanwhile."""
+        pipeline = self.pipelines.get(share.name)
+        if pipeline is None or pipeline.error is not None:
+            return
+        if any(one is share for _, one in pipeline.shares.values()):
+            self._fail_query(pipeline, error, [])
 
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
@@ -246,11 +254,11 @@ class Runtime:
                 else:
                     self._close(group)
         for shared, share in pipeline.shares.values():
+            share.output.queues.clear()
             if share in shared.members:
-                share.output.queues.clear()
                 shared.drop(share)
-                if not shared.members:
-                    self._close_select(shared)
+            if not shared.members and id(shared) in self._owners:
+                self._close_select(shared)
         single = self._single_selects
         self._single_selects = {stream: one for stream, one in single.items() if one[0] is not pipeline}
         for operator in pipeline.own_operators:
@@ -264,6 +272,7 @@ class Runtime:
         del self.groups[group.common]
 
     def _close_select(self, shared: SharedSelect) -> None:
+        """The last query has gone."""
         stream = next(name for name, one in self.selects.items() if one is shared)
         disconnect([(self.streams[stream].output, shared.inputs[0])])
         self._forget(shared)
@@ -333,7 +342,7 @@ class Runtime:
     # Selects in common
 
     def _has_others(self, stream: str) -> bool:
-        """Whether a select over the stream would not be the only one; all that came before has been worked."""
+        """Whether there is a select over the stream; the rows that came before now have been worked off."""
         if stream in self.selects:
             self._drain(self.selects[stream])
         elif stream in self._single_selects:
@@ -377,7 +386,7 @@ class Runtime:
         queue = Queue(outlet.punctuation)
         queue.closed = outlet.closed
         outlet.queues.append(queue)
-        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_member)
+        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
         self._owners[id(shared)] = shared
         self._ready.enter(shared)
         pipeline, number = self._single_selects.pop(stream)

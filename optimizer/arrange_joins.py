@@ -10,17 +10,23 @@ from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from penstock.engine.arrangement import Arrangement
+from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
-from penstock.engine.plan import EQUALITY
+from penstock.engine.operators.side import Side
+from penstock.engine.plan import EQUALITY, CommonJoin
 
+from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .load import Ends, ends_in_units, is_selective, workload_of
-from .sharing_cost import cpu_opt_ends, estimate_strategies
-from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join
+from .sharing_cost import chain_edge_costs, cpu_opt_ends, estimate_strategies
+from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
 from .weights import Weights
 
 EVERY_WINDOW: Ends = (None, None)
-ENTER_GAIN = 0.15  # of the cost that merged slices must save before they are preferred to those of least memory
+ENTER_GAIN = (
+    0.15  # of the cost that merged slices must save before they are preferred to those of least memory
+)
+MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
 
 
@@ -92,6 +98,14 @@ class Arranger:
             self._looked_at[join] = len(join.members)
         return is_due
 
-    def chain_ends(self, windows: Sequence[int]) -> Sequence[int]:
-        """Ends of the literal chain that cost least, of those at all windows."""
-        raise NotImplementedError
+    def chain_ends(
+        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
+    ) -> Sequence[int]:
+        """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2)."""
+        if any(side.by_place for side in sides) or len(windows) > MAX_CHAIN:
+            return windows
+        seen = measure_sides(*sides, estimate_common(members, common, self._rates))
+        load = workload_of(members, sides, seen)
+        weights = self._weights
+        costs = chain_edge_costs(load, weights.scan_search, weights.route, weights.slice_row)
+        return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]

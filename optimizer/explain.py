@@ -129,12 +129,12 @@ class Explainer:
     def _join(
         self, member: MemberNode, number: int, pipeline: Pipeline, numbers: Iterator[int]
     ) -> Description:
-        node = member.join
-        expected = estimate_join(node, self._rates)
         group, share = pipeline.joins[number]
         if len(group.members) > 1 or (group.members and share not in group.members):
             next(numbers), next(numbers)  # its two streams
             return self._take(member, number, group, share)
+        node = member.join
+        expected = estimate_join(node, self._rates)
         sides = sides_of(group)
         sides_at_work = sides[::-1] if member.swapped else sides
         title = f"WindowJoin {condition_text(node)}"

@@ -23,7 +23,7 @@ import numpy as np
 from penstock.engine.arrangement import Part
 from penstock.engine.chain import ChainGroup
 from penstock.engine.dimension import EQUAL, GREATER, LESS, read_bound
-from penstock.engine.expression import Expression, conjuncts, write_duration
+from penstock.engine.expression import Call, Expression, conjuncts, write_duration
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
@@ -241,12 +241,13 @@ class SharedJoins:
         by_query: dict[str, int] = {}
         for member in group.members:
             by_query[member.name] = by_query.get(member.name, 0) + member.found
-        shown.lines.append(measured_line(done.rows_in, done.rows_out, done.busy_s))
+        since = " since the parts were cut" if layout.parts else ""
+        shown.lines.append(measured_line(done.rows_in, sum(by_query.values()), done.busy_s))
         shown.lines.append(f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes")
-        shown.lines.append(f"measured: {pairs:,} pairs found; given to {few_counts(by_query)}")
+        shown.lines.append(f"measured: {pairs:,} pairs found{since}; given to {few_counts(by_query)}")
         shown.data["measured"] = {
             "rows_in": done.rows_in,
-            "rows_out": done.rows_out,
+            "rows_out": sum(by_query.values()),
             "busy_s": done.busy_s,
             "state_rows": done.state_rows,
             "state_bytes": done.state_bytes,
@@ -277,19 +278,20 @@ class SharedJoins:
         number = side.number
         held: list[tuple[str, int]]
         if isinstance(form, ChainGroup):
-            noun, plural = "slice", "slices"
+            plural = "slices"
+            ranges = pairwise([0, *layout.ends[number]])
             held = [
-                (write_range(one.start, one.end, side), len(one.females(number)))
-                for one in form.slices[: len(layout.ends[number])]
+                (write_range(start, end, side), len(one.females(number)))
+                for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
         elif layout.parts:
-            noun, plural = "part", "parts"
+            plural = "parts"
             held = [
                 (write_size(part.up_to, layout.sides[part.side]), len(join.sides[number]))
                 for part, join in zip(layout.parts, layout.group.joins, strict=True)
             ]
         else:
-            noun, plural = "shelf", "shelves"
+            plural = "shelves"
             shelves = sorted(side.shelves, key=lambda shelf: shelf.lifetime)
             held = [(write_size(shelf.lifetime, side), len(shelf)) for shelf in shelves]
         rows = sum(count for _, count in held)
@@ -298,7 +300,7 @@ class SharedJoins:
         shown.data["measured"] = {
             "rows_in": side.rows_in,
             "state_rows": rows,
-            plural: [{"lifetime" if noun != "slice" else "range": name, "rows": n} for name, n in held],
+            plural: [{"ages" if plural == "slices" else "lifetime": name, "rows": n} for name, n in held],
         }
 
 
@@ -447,17 +449,17 @@ def parts_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> list
     for part in reversed(parts):
         end = part.sizes[number]
         place = 1 + ends.index(end)
-        share = float(at.needed[0] - (at.needed[place] if number == split else 0.0))
+        share = at.needed[0]
         text, conditions = str(everyone), len(everyone)
         if number == split:
-            share -= float(at.needed[0] - at.needed[place - 1])
+            share = at.needed[place - 1] - at.needed[place]
             own = [
                 m.node.sides[number].predicate for m in layout.members if part.above < m.size(split) <= end
             ]
             text, conditions = longer.but_for(own)
             for predicate in own:
                 longer.add(predicate)
-        rows = probed.rate * share * float(at.ends[place])
+        rows = float(probed.rate * share * at.ends[place])
         some = queries.up_to(part.up_to)
         leaving = queries.between(part.above, part.up_to)
         found.append(Slice(0, end, rows, text, conditions, len(some), some[:MOST_NAMES], leaving, []))
@@ -565,12 +567,17 @@ class Selection:
             return "all rows"
         if not self._kept:
             return "no rows"
-        shown = [shortened(str(one)) for one in islice(self._kept.values(), MOST_CONDITIONS)]
-        if len(self._kept) > 1:
-            several = [len(conjuncts(one)) > 1 for one in islice(self._kept.values(), MOST_CONDITIONS)]
-            shown = [f"({one})" if some else one for one, some in zip(shown, several, strict=True)]
-        more = len(self._kept) - len(shown)
+        shown = []
+        for one in islice(self._kept.values(), MOST_CONDITIONS):
+            parts = conjuncts(one)
+            text = shortened(" AND ".join(f"({part})" if is_choice(part) else str(part) for part in parts))
+            shown.append(f"({text})" if len(self._kept) > 1 and len(parts) > 1 else text)
+        more = len(self._kept) > len(shown)
         return " OR ".join(shown) + (f" OR ... ({len(self._kept):,} conditions)" if more else "")
+
+
+def is_choice(part: Expression) -> bool:
+    return isinstance(part, Call) and part.function == "or"
 
 
 def is_within(predicate: Expression, part: Expression, ranks: Sequence[tuple[Key, Rank]]) -> bool:

@@ -43,7 +43,8 @@ def share_join(node: JoinNode, owner: str | None) -> MemberNode:
     """A join as a member of what it has in common with others."""
     sources = node.left, node.right
     sides = tuple(
-        over_stream(side, source) for side, source in zip((node.left_side, node.right_side), sources, strict=True)
+        over_stream(side, source)
+        for side, source in zip((node.left_side, node.right_side), sources, strict=True)
     )
     pairs = list(dict.fromkeys(zip(sides[0].keys, sides[1].keys, strict=True)))
     band = node.condition

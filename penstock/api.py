@@ -324,7 +324,9 @@ class Engine:
     def _alter(self, name: str, bound: logical.Query) -> None:
         query = self._queries[name.lower()]
         if query._pipeline.error is not None:
-            raise UsageError(f"Expected a query at work, found `{query.name}` stopped: {query._pipeline.error}")
+            raise UsageError(
+                f"Expected a query at work, found `{query.name}` stopped: {query._pipeline.error}"
+            )
         self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name))
         query._bound = bound
         query._started = self._starts()

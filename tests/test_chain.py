@@ -402,7 +402,7 @@ def drives(draw: st.DrawFn, setting: Setting | None = None) -> Drive:
 # -- theorems 1 and 2: the union of a member's slices is the plain window join -----------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(st.data())
 def test_union_of_slices_is_the_plain_join(data: st.DataObject) -> None:
     drive = data.draw(drives())

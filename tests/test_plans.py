@@ -2,7 +2,8 @@
 
 Each file of `plans/` names its case: `joins.test: equality join`. The case declares the streams and has the
 queries; the file has the plan. Weights and rates are given, so that neither the machine nor the shipped
-weights change a plan. PENSTOCK_REWRITE=1 writes the plans that came into the files, for review.
+weights change a plan. Each query runs alone unless the file says `sharing auto` or another strategy.
+PENSTOCK_REWRITE=1 writes the plans that came into the files, for review.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ FILES = sorted((FOLDER / "plans").glob("*.txt"))
 WEIGHTS = Weights(
     scan_search=1e-9, scan_update=2e-9, hash_search=1e-8, hash_update=5e-9, ttree_search=8e-9,
     ttree_update=9e-9, btree_search=7e-9, btree_update=1e-8, tree_walk=2e-9, pair=1e-8, row=3e-8,
+    slice_row=6e-9, shelf_probe=4e-9, route=8e-10,
 )  # fmt: skip
 RULE = "----"
 
@@ -40,7 +42,9 @@ def case_of(path: Path) -> tuple[Case, dict[str, str]]:
 def explained(path: Path) -> str:
     """The file as it should be: its head, then the plans of the case's queries."""
     case, options = case_of(path)
-    engine = penstock.Engine(weights=WEIGHTS, index=options.get("index", "auto"))
+    engine = penstock.Engine(
+        weights=WEIGHTS, index=options.get("index", "auto"), sharing=options.get("sharing", "unshared")
+    )
     player = Player("auto")
     player.engine = engine
     rates = [part.split("=") for part in options.get("rates", "").split()]
@@ -73,6 +77,10 @@ def test_there_are_plans_of_every_kind() -> None:
         "UnionAll",
         "Window [",
         "(every pair)",
+        "Shared join",
+        *(f"*  {name}" for name in ("pull-up", "push-down", "mem-opt", "cpu-opt", "chain")),
+        "merges [",
+        "strategy auto: ",
     ):
         assert part in text, part
     assert len(FILES) >= 10

@@ -77,7 +77,7 @@ def references(draw: Any, kinds: list[str], self_join: bool) -> list[Reference]:
     return found
 
 
-def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: bool) -> Ask:
+def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: bool, counting: str) -> Ask:
     return Ask(
         f"q{number}",
         references(draw, kinds, self_join),
@@ -86,7 +86,7 @@ def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: boo
         draw(st.sampled_from(FILTERS)),
         draw(st.sampled_from(OUTPUTS)),
         draw(st.booleans()),
-        draw(st.integers(0, 3)) == 0,
+        counting == "all" or (counting == "some" and draw(st.booleans())),
     )
 
 
@@ -116,10 +116,11 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     engine = penstock.Engine(sharing=strategy, index=index, scheduler=scheduler)
     for name in streams:
         engine.execute(DECLARE.format(name=name))
+    counting = draw(st.sampled_from(["none", "none", "some", "all"]))
     asks: list[Ask] = []
 
     def add() -> None:
-        one = ask(draw, len(asks), condition, kinds, self_join)
+        one = ask(draw, len(asks), condition, kinds, self_join, counting)
         one.query = engine.query(one.sql, name=one.name, count_only=one.counting)
         asks.append(one)
 

@@ -92,9 +92,7 @@ class HashIndex:
         else:
             of_prober, leaves, stride = cells
             room = np.empty(COUNTED_AT_ONCE, np.int64)
-            found, self._inserted = count_cells(
-                *arguments, room, of_prober, leaves.data, leaves.base, stride
-            )
+            found, self._inserted = count_cells(*arguments, room, of_prober, leaves.data, leaves.base, stride)
         return int(found)
 
     def purge(self, row: int) -> None:

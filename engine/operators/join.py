@@ -23,7 +23,6 @@ known once its instant is over, so then rows wait until both inputs have passed 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +53,6 @@ MIN_PAIRS = 1_024
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 MAX_PAIRS = 32_768  # of one direction in flight: bounds the output buffer whatever one probe may match
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
-
-
-class Arrange(Protocol):
-    """Says how a join should keep its rows, given its members and what it has measured so far."""
-
-    def __call__(self, join: WindowJoin) -> Arrangement: ...
 
 
 class Direction:
@@ -125,9 +118,13 @@ class WindowJoin:
         types: tuple[Sequence[SqlType], Sequence[SqlType]],
         queues: tuple[Queue, Queue],
         name: str,
-        arrange: Arrange,
+        arrange: Callable[[WindowJoin], Arrangement],
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
+        """`arrange` says how rows should be kept, given the members and what was measured so far.
+
+        `on_failure` is told of a member whose predicate failed on the data.
+        """
         self.name = name
         self.inputs = queues
         self.output = Outlet(min(queue.punctuation for queue in queues))
@@ -152,6 +149,9 @@ class WindowJoin:
         self._delivered: list[Member] = []
         self._count_index: QueryIndex | None = None
         self._report_index: QueryIndex | None = None
+        self._read: list[list[int]] = [[], []]
+        """Columns of each side that members are given."""
+        self._to_all = False
         self._cells: CellCounts | None = None
         self._in_cells = 0
         self._unsettled = False
@@ -219,7 +219,20 @@ class WindowJoin:
         whole = self._index_of(self.members)
         self._count_index = self._report_index = whole
         if self._counted and self._delivered:
-            self._count_index, self._report_index = self._index_of(self._counted), self._index_of(self._delivered)
+            self._count_index, self._report_index = (
+                self._index_of(self._counted),
+                self._index_of(self._delivered),
+            )
+        self._read = [
+            sorted({i for member in self._delivered for i in member.node.sides[side].columns})
+            for side in (0, 1)
+        ]
+        # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
+        self._to_all = (
+            whole.is_plain
+            and not self._instants
+            and all({one.sizes[side.number] for one in self._delivered} == {side.size} for side in self.sides)
+        )
         self._cells = None if self._delivered else self._cells_of(self.members)
         note_coverage(self.members, self.sides, self._now)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
@@ -316,15 +329,15 @@ class WindowJoin:
         for side in self.sides:
             side.silence()
         left, right = self.sides
-        pairs = [(left, n) for n in range(len(left.shelves))] + [(right, n) for n in range(len(right.shelves))]
+        pairs = [(left, n) for n in range(len(left.shelves))] + [
+            (right, n) for n in range(len(right.shelves))
+        ]
         while len(self._directions) < len(pairs):
             self._directions.append(Direction())
         del self._directions[len(pairs) :]
         if len(left.shelves) == len(right.shelves) == 1:
             seen = [np.empty(len(side.ts), np.int64) for side in self.sides]
-            meet(
-                left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1]
-            )
+            meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
             by_left = right.probes_by(left, right.shelves[0], seen[0])
             by_right = left.probes_by(right, left.shelves[0], seen[1])
             self._directions[0].begin(left, 0, right, by_right)
@@ -446,7 +459,7 @@ class WindowJoin:
         index = self._report_index
         assert index is not None, "members without an index"
         views = self._views()
-        if self._everything_to_all(index):
+        if self._to_all:
             for member in self._delivered:
                 self._emit(member, views, ts, left, right)
             if self._counted:
@@ -460,19 +473,6 @@ class WindowJoin:
         self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
         if self._counted:
             self._count_merged(ts, (left, right))
-
-    def _everything_to_all(self, index: QueryIndex) -> bool:
-        """Whether every pair that is found belongs to every member."""
-        return (
-            index.is_plain
-            and not self._instants
-            and all(len(index.slices(side.number).ends) == 1 for side in self.sides)
-            and all(
-                shelf.lifetime == self._delivered[0].size(side.number)
-                for side in self.sides
-                for shelf in side.shelves
-            )
-        )
 
     def _count_merged(self, ts: NDArray, refs: tuple[NDArray, NDArray]) -> None:
         """Count pairs of both directions for the members that only count."""
@@ -516,11 +516,8 @@ class WindowJoin:
     def _views(self) -> tuple[dict[int, View], dict[int, View]]:
         """The stored columns somebody reads, as they are now."""
         left, right = (
-            {
-                column: side.view(column)
-                for column in {i for m in self._delivered for i in m.node.sides[side.number].columns}
-            }
-            for side in self.sides
+            {column: side.view(column) for column in columns}
+            for side, columns in zip(self.sides, self._read, strict=True)
         )
         return left, right
 
@@ -579,9 +576,7 @@ class WindowJoin:
         )  # fmt: skip
         return ts[:count], left_rows[:count], right_rows[:count]
 
-    def _checked(
-        self, ts: NDArray, left: NDArray, right: NDArray
-    ) -> tuple[NDArray, NDArray, NDArray]:
+    def _checked(self, ts: NDArray, left: NDArray, right: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Of pairs whose keys were found equal by hash, those whose keys are equal."""
         if not self.left.verified or not len(ts):
             return ts, left, right
@@ -645,7 +640,6 @@ class WindowJoin:
             self.refresh()
             for side in self.sides:
                 side._check()
-
 
 
 def sizes_of(members: Sequence[Member]) -> NDArray:

@@ -152,24 +152,17 @@ class OrderedUnion(Stateless):
 
     def refresh(self) -> None:
         """Learn anew what the member asks for: it, or the lineage of its sides, has changed."""
+        self._windows[:] = self.member.sizes
         self._dimensions, self._words = [], []
         for side in self._sides:
-            self._windows[side.number] = self.member.size(side.number)
-            if side.is_uniform:
-                continue
-            demand = side.lineage.demand(self.member.node.sides[side.number].predicate)
-            for d, count in enumerate(side.lineage.leaf_counts):
-                low, high = int(demand.low[d]), int(demand.high[d])
+            demand = side.demands([self.member])
+            for d, count in enumerate(side.leaf_counts):
+                low, high = int(demand.low[0, d]), int(demand.high[0, d])
                 if (low, high) != (0, count - 1):
                     self._dimensions.append(Asked(side.number, d, low, high, 0))
-            for w, bits in enumerate(demand.bits.tolist()):
+            for w, bits in enumerate(demand.bits[0].tolist()):
                 if bits:
                     self._words.append(Asked(side.number, w, 0, 0, bits))
-            if side.births_matter:
-                born = self.member.born[side.number]
-                self._dimensions.append(
-                    Asked(side.number, len(side.lineage.leaf_counts), born, side.generation, 0)
-                )
 
     def connect(self, slices: list[SliceJoin]) -> None:
         """Take the pairs of these slices from now on, and what others have given before."""

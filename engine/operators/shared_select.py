@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from ..store import fixed_values, text_buffers
 from .sink import Sink
 
 MAX_ENTRIES = 1 << 20  # rows times lanes sorted out at once
+TIMES = pa.timestamp("us")
 BLOCK_BYTES = 1 << 17  # of rows for several queries: what one of them that nobody reads holds on to
 
 
@@ -104,7 +106,7 @@ class Stretch(NamedTuple):
 
 
 class RowIndex(QueryIndex):
-    """Which lanes a row belongs to. A row is to the index a pair of which one side is all: age 0, windows 1."""
+    """Which lanes a row belongs to: to the index it is a pair with one side only, age 0 in windows of 1."""
 
     def __init__(self, demands: Sequence[Demand], lineage: Lineage) -> None:
         super().__init__(
@@ -161,7 +163,7 @@ class SharedSelect(Stateless):
         self.counters = Counters()
         self.members: list[Share] = []
         self._timed: list[Share] = []
-        self._on_failure = on_failure
+        self._on_failure = on_failure  # told of a query that was dropped because its predicate failed
         self._is_stale = False
         self._lineage = Lineage(())
         self._lanes: dict[Expression | None, Lane] = {}
@@ -201,7 +203,9 @@ class SharedSelect(Stateless):
                 lane = self._lanes[share.predicate] = Lane(share.predicate)
             lane.add(share, self._format(share))
         self._lineage = Lineage(self._lanes, self._lineage)
-        lanes = self._lanes.values()
+        numbers = {form: number for number, form in enumerate(self._formats.values())}
+        # lanes with the same formats one after the other: their rows are laid out together
+        lanes = sorted(self._lanes.values(), key=lambda lane: [numbers[form] for form in lane.kept])
         self._counting = Directory((lane for lane in lanes if lane.counted), self._lineage)
         self._delivering = Directory((lane for lane in lanes if lane.delivered or lane.kept), self._lineage)
 
@@ -243,16 +247,16 @@ class SharedSelect(Stateless):
         return self._pass_time() or worked
 
     def _select(self, batch: Batch) -> None:
-        # 1. tag  2. count  3. pass on  4. stop who failed: others may come and go thereby
+        # 1. tag  2. count  3. pass on  4. stop who failed, last: others may come and go thereby
         tags, failures = self._lineage.tag(batch.column, batch.length)
         ends = {failure.predicate: failure.row for failure in failures}
         self._count(tags, batch.length, ends)
         self._deliver(batch, tags, ends)
-        failed = [(self._lanes[failure.predicate].shares, failure.error) for failure in failures]
-        for shares, error in failed:
-            for share in shares:
-                if share in self.members:
-                    self._on_failure(share, error)
+        failed = [(share, one.error) for one in failures for share in self._lanes[one.predicate].shares]
+        for share, _ in failed:
+            self.drop(share)
+        for share, error in failed:
+            self._on_failure(share, error)
 
     def _count(self, tags: Tags, length: int, ends: dict[Expression, int]) -> None:
         here = self._counting
@@ -291,7 +295,7 @@ class SharedSelect(Stateless):
             self._pass_on(parts, cut(stretches, by_lane, ends), by_lane)
 
     def _pass_on(self, parts: Parts, stretches: list[Stretch], rows: NDArray | None) -> None:
-        """Give the queries of each lane their stretch of `rows`, positions in the batch; None: all, in order."""
+        """Give the queries of each lane their stretch of `rows`, positions in the batch; None: all."""
         # 1. to other operators, which may never read the columns
         by_format: dict[Format, list[Stretch]] = {}
         for stretch in stretches:
@@ -372,18 +376,24 @@ class Parts:
         if rows is None or stretch.end - stretch.begin == self._batch.length:
             return self._batch.select(columns)
         own = rows[stretch.begin : stretch.end]
-        return Batch(gather_rows(self._batch.ts, own), [Gather(self._view(column), own) for column in columns])
+        return Batch(
+            gather_rows(self._batch.ts, own), [Gather(self._view(column), own) for column in columns]
+        )
 
     def record_batch(self, rows: NDArray | None, begin: int, end: int, form: Format) -> pa.RecordBatch:
         """The rows from `begin` to `end`, as sinks keep them."""
+        views = [self._view(column) for column in form.columns]
         if rows is None:
-            ts, columns = self._batch.ts, [self._batch.column(column) for column in form.columns]
+            times, columns = self._times(self._batch.ts), [view.array for view in views]
         else:
             own = rows[begin:end]
-            ts = gather_rows(self._batch.ts, own)
-            columns = [self._view(column).take(own) for column in form.columns]
-        times = pa.Array.from_buffers(form.schema.types[0], len(ts), [None, pa.py_buffer(ts)])
+            times = self._times(gather_rows(self._batch.ts, own))
+            columns = [times if view.is_time else view.take(own) for view in views]
         return pa.RecordBatch.from_arrays([times, *columns], schema=form.schema)
+
+    @staticmethod
+    def _times(ts: NDArray) -> pa.Array:
+        return pa.Array.from_buffers(TIMES, len(ts), [None, pa.py_buffer(ts)])
 
     def rows_within(self, form: Format, size: int) -> int:
         """How many rows, whichever they are, have together at most `size` bytes."""
@@ -399,41 +409,43 @@ class Parts:
 class CommonColumn(ColumnView):
     """A column from which many gather a few rows each: what they all need of it is looked up once."""
 
-    __slots__ = ("_is_known", "_type", "_values")
+    @cached_property
+    def array(self) -> pa.Array:
+        return self._batch.column(self._index)
 
-    def __init__(self, batch: Batch, index: int) -> None:
-        super().__init__(batch, index)
-        self._is_known = False
-        self._type: pa.DataType | None = None
-        self._values: NDArray | None = None
-        """If they are 8 bytes each and none is NULL."""
+    @cached_property
+    def values(self) -> NDArray | None:
+        """Its values, if they are 8 bytes each and none is NULL."""
+        array = self.array
+        is_plain = not array.null_count and pa.types.is_primitive(array.type) and array.type.bit_width == 64
+        return fixed_values(array) if is_plain else None
 
-    def take(self, rows: NDArray) -> pa.Array:
-        if not self._is_known:
-            self._look_up()
-        if self._values is None:
-            return super().take(rows)
-        return pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(gather_rows(self._values, rows))])
+    @cached_property
+    def is_time(self) -> bool:
+        """Whether it is the very memory of the rows' times."""
+        if self.values is None or self.array.type != TIMES:
+            return False
+        pointers = [one.__array_interface__["data"][0] for one in (self.values, self._batch.ts)]
+        return bool(pointers[0] == pointers[1])
 
-    def _look_up(self) -> None:
-        array = self._batch.column(self._index)
-        self._is_known = True
-        self._type = array.type
-        if not array.null_count and pa.types.is_primitive(array.type) and array.type.bit_width == 64:
-            self._values = fixed_values(array)
-
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """The bytes of the largest value."""
-        array = self._batch.column(self._index)
-        if not pa.types.is_string(array.type):
+        if not pa.types.is_string(self.array.type):
             return 8
-        offsets, _ = text_buffers(array)
+        offsets, _ = text_buffers(self.array)
         return 8 + int(np.diff(offsets).max(initial=0))
+
+    def take(self, rows: NDArray) -> pa.Array:
+        values = self.values
+        if values is None:
+            return self.array.take(pa.array(rows))
+        own = pa.py_buffer(gather_rows(values, rows))
+        return pa.Array.from_buffers(self.array.type, len(rows), [None, own])
 
 
 def cut(stretches: list[Stretch], rows: NDArray, ends: dict[Expression, int]) -> list[Stretch]:
-    """The stretches up to where their predicates fail; `ends` are the first rows at which those do that do."""
+    """The stretches up to where their predicates fail, which `ends` says for those that do."""
     if not ends:
         return stretches
     return [

@@ -31,7 +31,7 @@ from ..lineage import Demand, Failure, Lineage
 from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
-from ..queue import BEGINNING, Queue
+from ..queue import Queue
 from ..shelf import Shelf
 from ..store import FixedColumn, TextColumn, valid_bytes
 from ..types import ARROW_TYPES, SqlType
@@ -101,7 +101,8 @@ class Side:
         self.reach: NDArray | None = None
         """How far back each row looks on the other side; None: as far as there are rows."""
         self.places: NDArray = NO_ROWS
-        self.refs: NDArray = NO_ROWS
+        self._refs: NDArray | None = None
+        self._first_ref = 0
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -110,7 +111,8 @@ class Side:
         self.come += len(self.come_ts)
         for shelf in self.shelves:
             shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
-        self.come_ts = self.ts = self.low = self.high = self.places = self.refs = NO_ROWS
+        self.come_ts = self.ts = self.low = self.high = self.places = NO_ROWS
+        self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
         if batch is None:
@@ -200,6 +202,13 @@ class Side:
         some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
         self.lifetimes = np.concatenate([self.lifetimes, some])[-4 * SAMPLE_ROWS :]
 
+    @property
+    def refs(self) -> NDArray:
+        """Where each row of the batch is kept."""
+        if self._refs is None:
+            self._refs = np.arange(self._first_ref, self._first_ref + len(self.ts))
+        return self._refs
+
     def _no_tags(self) -> tuple[tuple[NDArray, ...], tuple[NDArray, ...]]:
         dimensions, words = self.tag_widths
         return (np.empty(0, np.int32),) * dimensions, (NO_ROWS,) * words
@@ -218,16 +227,16 @@ class Side:
         if ends is None or (len(ends) and (ends == ends[0]).all()):
             number = self._shelf_of(self.size if ends is None else int(ends[0]))
             shelf = self.shelves[number]
-            self.refs = np.arange(shelf.first_row, shelf.first_row + len(self.ts)) + (number << ROW_BITS)
+            self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births)
             shelf.new_ts = self.ts
             return
-        self.refs = np.empty(len(self.ts), np.int64)
+        self._refs = np.empty(len(self.ts), np.int64)
         for end in np.unique(ends):
             rows = np.flatnonzero(ends == end)
             number = self._shelf_of(int(end))
             shelf = self.shelves[number]
-            self.refs[rows] = np.arange(shelf.first_row, shelf.first_row + len(rows)) + (number << ROW_BITS)
+            self._refs[rows] = np.arange(shelf.first_row, shelf.first_row + len(rows)) + (number << ROW_BITS)
             positions = pa.array(rows)
             shelf.append(
                 self.ts[rows], None if places is None else places[rows], keys[rows],
@@ -487,7 +496,8 @@ class Side:
         rows = rows if there is None else rows.take(there)
         self.ts, self.places = rows.ts, rows.places
         self._shelve(rows.arrays, rows.keys, lifetime, rows.births)
-        self.ts = self.places = self.refs = NO_ROWS
+        self.ts = self.places = NO_ROWS
+        self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
 
@@ -548,8 +558,7 @@ class ShelvesView:
         shelf_of = rows >> ROW_BITS
         order = np.argsort(shelf_of, kind="stable")
         parts = [
-            view.take(rows[order[start:stop]] & ROW_MASK)
-            for view, start, stop in self._runs(shelf_of[order])
+            view.take(rows[order[start:stop]] & ROW_MASK) for view, start, stop in self._runs(shelf_of[order])
         ]
         if not parts:
             return pa.nulls(0, self._type)
