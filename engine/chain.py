@@ -87,6 +87,10 @@ class ChainGroup:
         """Females in all slices."""
         return sum(slice_.state_rows for slice_ in self.slices)
 
+    def refresh(self) -> bool:
+        """Changes of the members are taken into account at once."""
+        return False
+
     def settle(self) -> None:
         """Bring the counts of members that only count up to date, as far as the slices have come."""
         for member, union in self._unions.items():

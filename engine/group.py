@@ -51,6 +51,9 @@ class Form(Protocol):
 
     def alter(self, member: Member, node: MemberNode) -> None: ...
 
+    def refresh(self) -> bool:
+        """Take changes of the members into account now; True if there are other operators."""
+
     def settle(self) -> None:
         """Bring the counts of members that only count up to date."""
 
@@ -64,6 +67,10 @@ class FusedForm:
         self.operators: Sequence[Operator] = (join,)
         self.add, self.drop, self.alter, self.settle = join.add, join.drop, join.alter, join.settle
 
+    def refresh(self) -> bool:
+        self.join.refresh()
+        return False
+
 
 @dataclass(eq=False)
 class Group:
@@ -74,12 +81,19 @@ class Group:
     strategy: str
     form: Form
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
+    changed: Callable[[], None] = lambda: None
+    """Called when its operators have changed."""
     entered: list[Operator] = field(default_factory=list)
     """Operators the scheduler knows of."""
 
     @property
     def members(self) -> list[Member]:
         return self.form.members
+
+    def refresh(self) -> None:
+        """Take changes of the members into account now."""
+        if self.form.refresh():
+            self.changed()
 
     @property
     def joins(self) -> list[WindowJoin]:
@@ -94,8 +108,9 @@ def build_form(
     name: str,
     arrange: Arrange,
     on_failure: OnFailure,
+    changed: Callable[[], None],
 ) -> Form:
-    """A common join without members."""
+    """A common join without members; `changed` is called when its operators are about to change."""
     if strategy.startswith("chain"):
         from .chain import ChainGroup
 
@@ -108,5 +123,5 @@ def build_form(
     if strategy == "push-down":
         from .push_down import PushDown
 
-        return PushDown(common, types, queues, name, arrange, on_failure)
+        return PushDown(common, types, queues, name, arrange, on_failure, changed)
     return FusedForm(WindowJoin(common, types, queues, name, arrange, on_failure))

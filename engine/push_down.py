@@ -5,7 +5,8 @@ predicate it satisfies. Each part has a join of its own, with the windows that p
 the other side of its own: what is gained in probing is paid for in rows kept several times. Behind the joins
 each pair is tested against each query, and a query's pairs from all parts are put into time order.
 
-When queries come or go the parts are cut anew and the rows that are there are dealt out again.
+When queries have come or gone the parts are cut anew, before the next rows, and the rows that are there are
+dealt out again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from .arrangement import Arrangement, Part
 from .batch import NO_ROWS
+from .lineage import Lineage
 from .member import Member
 from .operator import Counters, Operator, Stateless
 from .operators.join import WindowJoin
@@ -50,14 +52,16 @@ class PushDown:
         name: str,
         arrange: Callable[[WindowJoin], Arrangement],
         on_failure: Callable[[Member, Exception], None],
+        changed: Callable[[], None],
     ) -> None:
+        """`changed` is called before rows are dealt out to members that have changed: time to refresh."""
         self.members: list[Member] = []
         self._common = common
         self._types = types
         self._name = name
         self._arrange = arrange
         self._on_failure = on_failure
-        self._split = Splitter(queues, f"{name}.split")
+        self._split = Splitter(queues, f"{name}.split", changed)
         self._parts: list[PartJoin] = []
         self._unions: dict[Member, Union] = {}
 
@@ -67,20 +71,27 @@ class PushDown:
 
     def add(self, member: Member) -> None:
         self.members.append(member)
-        self._recut()
+        self._split.is_stale = True
 
     def drop(self, member: Member) -> None:
         self.settle()
         self.members.remove(member)
         self._unions.pop(member, None)
-        if self.members:
-            self._recut()
+        self._split.is_stale = True
 
     def alter(self, member: Member, node: MemberNode) -> None:
         self.settle()
-        member.former, member.is_new = member.node, True
+        member.former, member.is_new = member.node if member.former is None else member.former, True
         member.become(node)
+        self._split.is_stale = True
+
+    def refresh(self) -> bool:
+        """Take changes of the members into account; True if there are other operators now."""
+        if not self._split.is_stale or not self.members:
+            return False
+        self._split.is_stale = False
         self._recut()
+        return True
 
     def settle(self) -> None:
         for part in self._parts:
@@ -106,13 +117,18 @@ class PushDown:
 
     def _cuts(self) -> list[Part]:
         """One part per window of the side with more predicates; what lives longer is in a later part."""
-        predicates = [{m.node.sides[n].predicate for m in self.members} for n in (0, 1)]
+        predicates = [{m.predicates[n] for m in self.members} for n in (0, 1)]
         side = 1 if len(predicates[1]) > len(predicates[0]) else 0
         ends = sorted({member.size(side) for member in self.members})
         if len(predicates[side]) == 1:
             ends = ends[-1:]  # all rows are needed for the longest window
+        lineage = Lineage(predicates[side])
         parts = []
         for above, up_to in zip([0, *ends[:-1]], ends, strict=True):
+            longer = [m.predicates[side] for m in self.members if m.size(side) > up_to]
+            of_part = [m.predicates[side] for m in self.members if m.size(side) == up_to]
+            if all(lineage.first_implied(predicate, longer) is not None for predicate in of_part):
+                continue  # every row that these need is needed for longer by others
             other = max(m.size(1 - side) for m in self.members if m.size(side) <= up_to)
             parts.append(Part(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
         return parts
@@ -188,16 +204,20 @@ class PushDown:
 class Splitter(Stateless):
     """Gives what comes to every part, which takes its own rows of it."""
 
-    def __init__(self, queues: tuple[Queue, Queue], name: str) -> None:
+    def __init__(self, queues: tuple[Queue, Queue], name: str, changed: Callable[[], None]) -> None:
         self.name = name
         self.inputs = queues
         self.output = Outlet(min(queue.punctuation for queue in queues))
         self.counters = Counters()
         self.began = queues[0].punctuation, queues[1].punctuation
+        self.is_stale = False
+        self._changed = changed
         self.targets: list[tuple[Queue, Queue]] = []
 
     def step(self, quantum: int) -> bool:
         worked = False
+        if self.is_stale:
+            self._changed()
         for number, queue in enumerate(self.inputs):
             while queue.batches:
                 batch = queue.pop()

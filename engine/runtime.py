@@ -422,9 +422,11 @@ class Runtime:
         types = streams[0].schema.types, streams[1].schema.types
         name = common.owner or f"join {next(self._group_numbers)}"
         form = build_form(
-            self._strategy, common, types, (taps[0][1], taps[1][1]), name, self._arrange, self._fail_member
-        )
+            self._strategy, common, types, (taps[0][1], taps[1][1]), name,
+            self._arrange, self._fail_member, lambda: self.groups[common].refresh(),
+        )  # fmt: skip
         group = self.groups[common] = Group(name, common, self._strategy, form, taps)
+        group.changed = lambda: self._sync(group)
         return group
 
     def _connect(self, outlet: Outlet, queue: Queue, pipeline: Pipeline, node: PlanNode) -> None:
@@ -440,6 +442,7 @@ class Runtime:
         for ingest in self.streams.values():
             ingest._check()
         for group in self.groups.values():
+            group.refresh()
             for operator in group.form.operators:
                 operator._check()
         for shared in self.selects.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.engine.operators.join import WindowJoin
 from penstock.engine.plan import SourceNode, plan_nodes
 from penstock.engine.runtime import Pipeline
 from penstock.engine.window import MAX_TS
@@ -23,9 +22,7 @@ def complete_from(pipeline: Pipeline, started: Mapping[str, int]) -> int | None:
         return None
     known = [max(starts) + 1]
     for group, member in pipeline.joins.values():
-        for operator in group.form.operators:
-            if isinstance(operator, WindowJoin):
-                operator.refresh()
+        group.refresh()
         since = member.complete_from
         known.append(max(starts) + 1 if since is None else since)
     return min(max(known), MAX_TS)

@@ -243,8 +243,7 @@ def measure_group(group: Group) -> Done:
 
 def sides_of(group: Group) -> tuple[Side, Side]:
     """Left and right of a join at work; of a join in parts, those of its first part."""
-    for join in group.joins:
-        join.refresh()
+    group.refresh()
     return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides
 
 

@@ -133,7 +133,7 @@ class SharedJoins:
         }
         seen, seen_costs = expected, None
         if self._analyze:
-            seen = measure_shared(layout, load, expected)
+            seen = measure_shared(layout, expected)
             if seen.measured:
                 seen_load = workload_of(group.members, layout.sides, seen)
                 seen_costs = self._costs(layout, seen_load, kinds)
@@ -352,7 +352,7 @@ class Layout:
 
     @property
     def priced_as(self) -> str:
-        """The strategy whose costs are those of what runs: a chain's do not depend on where it is merged."""
+        """The strategy whose costs stand for what runs: a chain is priced as if no slices were merged."""
         return "chain" if self.is_chain else self.runs
 
     def taken(self, member: Member, number: int) -> tuple[int, int, int]:
@@ -559,8 +559,8 @@ class Selection:
             return "no rows", 0
         if not self:
             return str(others), len(others)
-        own = "" if others.is_everything else f"({others}) AND " if len(others) > 1 else f"{others} AND "
-        return f"{own}NOT ({self})", len(others) + len(self)
+        first, second = (f"({one})" if len(one) > 1 else str(one) for one in (others, self))
+        return f"{first} but not {second}", len(others) + len(self)
 
     def __str__(self) -> str:
         if self.is_everything:
@@ -622,7 +622,7 @@ def expected_load(layout: Layout, expected: JoinEstimate) -> Workload:
     return replace(load, left_pass=left, right_pass=right)
 
 
-def measure_shared(layout: Layout, load: Workload, expected: JoinEstimate) -> JoinEstimate:
+def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     """What a shared join has shown so far, in all its parts; what is expected, where that is too little."""
     seen = measure_sides(*layout.sides, expected)
     if not seen.measured:
@@ -630,14 +630,16 @@ def measure_shared(layout: Layout, load: Workload, expected: JoinEstimate) -> Jo
     pairs = pairs_found(layout)
     met: float = sum(side.met for join in layout.group.joins for side in join.sides)
     if layout.is_chain:  # what its males met is not counted, but follows from the rates
-        rates = replace(load, left_rate=seen.left.rate, right_rate=seen.right.rate)
-        met = span_s(*layout.sides) * sum(met_per_s(side) for side in probed_sides(rates))
+        sides = probed_sides(workload_of(layout.members, layout.sides, seen))
+        met = sum(rows_met(side, span_s(*layout.sides)) for side in sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
 
 
-def met_per_s(side: Probed) -> float:
-    """Rows of a side that the other's rows look at per second, those of lifetime and reach alone."""
-    return float((side.prober_rate * side.reached * side.rate * side.needed)[:-1] @ np.diff(side.ends))
+def rows_met(side: Probed, span: float) -> float:
+    """Rows of a side that the other's rows have looked at in so many seconds, from an empty state on."""
+    until = np.maximum(span - side.ends, 0.0) ** 2 / 2  # time spent beyond each age, summed over time
+    rates = side.prober_rate * side.reached * side.rate * side.needed
+    return float(rates[:-1] @ (until[:-1] - until[1:]))
 
 
 def pairs_found(layout: Layout) -> int:

@@ -13,6 +13,8 @@ from penstock.engine.runtime import Runtime
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
     """Streams (rows in = processed + late + held), queries with their own operators, sources first, and the
     joins and selects that queries have in common with theirs."""
+    for group in runtime.groups.values():
+        group.refresh()
     streams = {
         name: {
             "rows_in": ingest.rows_in,

@@ -5,6 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import kernel
+from .slices import slice_of
+
+
+@kernel
+def add_pairs(  # type: ignore[no-untyped-def]
+    prober, row, count, times, pos, base, ends, first, shift, histogram, prober_cells, leaves, leaf_base, stride
+):
+    """Count the first `count` pairs, each in the cell of its rows' leaves and the slice of its age.
+
+    prober: int64 position; row: int64 number; times: int64 per prober; pos: int64 by row less base, when it
+    came; ends, first, shift: see slices.py; histogram: by cell; prober_cells: int64 per prober, where its
+    cells begin; leaves: by row less leaf_base, each worth `stride` cells.
+    """
+    for i in range(count):
+        age = times[prober[i]] - pos[row[i] - base]
+        cell = prober_cells[prober[i]] + stride * np.int64(leaves[row[i] - leaf_base])
+        histogram[cell + slice_of(age, ends, first, shift)] += 1
 
 
 @kernel

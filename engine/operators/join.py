@@ -35,8 +35,10 @@ from ..coverage import note_coverage
 from ..indexes.hash import HashIndex
 from ..indexes.index import Probes
 from ..kernels.bounds import meet, precede
+from ..kernels.cells import add_pairs
 from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.merge import merge_pairs
+from ..kernels.slices import Slices
 from ..member import Member
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
@@ -370,38 +372,54 @@ class WindowJoin:
             assert probes is not None, "no batch is being worked"
             if probes.done:
                 continue
-            shelf, probed = direction.shelf, direction.shelf.index
-            simple = index.is_plain and not self._instants and not side.verified
-            if simple and len(index.slices(side.number).ends) == 1:
-                found = probed.run(probes, NO_ROWS, NO_ROWS, True)
-                index.histogram(side.number)[0] += found
-                side.found += found
-            elif simple and isinstance(probed, HashIndex):
-                slices, histogram = index.slices(side.number), index.histogram(side.number)
-                side.found += probed.run_slices(probes, direction.by.ts, shelf.pos, slices, histogram)
-            elif self._cells is not None and isinstance(probed, HashIndex):
-                found = self._count_cells(self._cells, direction, probed, probes)
-                side.found += found
-                self._in_cells += found
+            probed, number = direction.shelf.index, side.number
+            if index.is_plain and not self._instants and not side.verified:
+                slices, histogram = index.slices(number), index.histogram(number)
+                if len(slices.ends) == 1:
+                    found = probed.run(probes, NO_ROWS, NO_ROWS, True)
+                    histogram[0] += found
+                    side.found += found
+                else:
+                    self._count_in(direction, probes, slices, histogram, None)
+            elif self._cells is not None:
+                slices, cells = self._cells.slices[number], self._cells.flat(number)
+                self._in_cells += self._count_in(direction, probes, slices, cells, self._cells.strides(number))
                 if self._in_cells > MAX_PAIRS_IN_CELLS:
                     self.settle()
             else:
                 direction.fill()
-                self._count_pairs(index, side.number, *self._checked(*direction.pairs_until(None)))
+                self._count_pairs(index, number, *self._checked(*direction.pairs_until(None)))
 
-    def _count_cells(
-        self, counts: CellCounts, direction: Direction, probed: HashIndex, probes: Probes
+    def _count_in(
+        self,
+        direction: Direction,
+        probes: Probes,
+        slices: Slices,
+        histogram: NDArray,
+        strides: tuple[int, int] | None,
     ) -> int:
-        """Count the pairs of a direction by their rows' leaves and the slice of their age."""
+        """Count pairs of a direction by the slice of their age and, with strides, their rows' leaves."""
         number, by, shelf = direction.side.number, direction.by, direction.shelf
-        strides = counts.strides(number)
-        of_prober = np.zeros(len(by.ts), np.int64)
-        if by.leaves:
-            of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
-        leaves, stride = (shelf.leaves[0], strides[number]) if shelf.leaves else (shelf.pos, 0)
-        return probed.run_slices(
-            probes, by.ts, shelf.pos, counts.slices[number], counts.flat(number), (of_prober, leaves, stride)
-        )
+        of_prober, leaves, stride = NO_ROWS, shelf.pos, 0
+        if strides is not None:
+            of_prober = np.zeros(len(by.ts), np.int64)
+            if by.leaves:
+                of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
+            if shelf.leaves:
+                leaves, stride = shelf.leaves[0], strides[number]
+        if isinstance(shelf.index, HashIndex):
+            cells = None if strides is None else (of_prober, leaves, stride)
+            found = shelf.index.run_slices(probes, by.ts, shelf.pos, slices, histogram, cells)
+            direction.side.found += found
+            return found
+        direction.fill()
+        found, direction.at = direction.count, direction.count
+        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
+        add_pairs(
+            direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
+            slices.ends, slices.first, slices.shift, histogram, of_prober, leaves.data, leaves.base, stride,
+        )  # fmt: skip
+        return found
 
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray

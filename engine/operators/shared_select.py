@@ -15,7 +15,7 @@ A predicate that fails on the data ends its queries at the first row on which it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -108,16 +108,13 @@ class Stretch(NamedTuple):
 class RowIndex(QueryIndex):
     """Which lanes a row belongs to: to the index it is a pair with one side only, age 0 in windows of 1."""
 
-    def __init__(self, demands: Sequence[Demand], lineage: Lineage) -> None:
+    def __init__(self, demands: Demand, leaf_counts: Sequence[int]) -> None:
+        """`demands`: one row per lane."""
+        lanes, words = demands.bits.shape
+        windows, sides = np.ones((2, lanes), np.int64), [0] * len(leaf_counts)
         super().__init__(
-            np.ones((2, len(demands)), np.int64),
-            np.stack([demand.low for demand in demands]),
-            np.stack([demand.high for demand in demands]),
-            np.stack([demand.bits for demand in demands]),
-            lineage.leaf_counts,
-            [0] * len(lineage.leaf_counts),
-            [0] * lineage.words,
-        )
+            windows, demands.low, demands.high, demands.bits, leaf_counts, sides, [0] * words
+        )  # fmt: skip
 
     def report_rows(self, tags: Tags, start: int, out_lane: NDArray, out_row: NDArray) -> tuple[int, int]:
         """Write one entry (int32, int32) for each lane of each row from `start` on, in order of rows.
@@ -134,23 +131,22 @@ class RowIndex(QueryIndex):
 class Directory:
     """Where to find the lanes of a row: those that take every row, those of a bit, those in the index."""
 
-    def __init__(self, lanes: Iterable[Lane], lineage: Lineage) -> None:
-        self.whole: list[Lane] = []
-        self.by_bit: list[tuple[Lane, int, np.int64]] = []
-        self.filed: list[Lane] = []
+    def __init__(self, lanes: Sequence[Lane], lineage: Lineage) -> None:
+        demands = lineage.demands([lane.predicate for lane in lanes])
         last_leaves = np.array(lineage.leaf_counts, np.int32) - 1
-        demands: list[Demand] = []
-        for lane in lanes:
-            demand = lineage.demand(lane.predicate)
-            words = np.flatnonzero(demand.bits)
-            if (demand.low > 0).any() or (demand.high < last_leaves).any():
-                self.filed.append(lane)
-                demands.append(demand)
-            elif len(words):
-                self.by_bit.append((lane, int(words[0]), demand.bits[words[0]]))
-            else:
-                self.whole.append(lane)
-        self.index = RowIndex(demands, lineage) if demands else None
+        has_interval = ((demands.low > 0) | (demands.high < last_leaves)).any(axis=1)
+        has_bit = (demands.bits != 0).any(axis=1)
+        filed = np.flatnonzero(has_interval)
+        self.filed = [lanes[i] for i in filed.tolist()]
+        self.whole = [lanes[i] for i in np.flatnonzero(~has_interval & ~has_bit).tolist()]
+        self.by_bit: list[tuple[Lane, int, np.int64]] = []
+        for i in np.flatnonzero(~has_interval & has_bit).tolist():
+            word = int(np.flatnonzero(demands.bits[i])[0])
+            self.by_bit.append((lanes[i], word, demands.bits[i, word]))
+        self.index: RowIndex | None = None
+        if len(filed):
+            own = Demand(demands.low[filed], demands.high[filed], demands.bits[filed])
+            self.index = RowIndex(own, lineage.leaf_counts)
 
 
 class SharedSelect(Stateless):
@@ -206,8 +202,8 @@ class SharedSelect(Stateless):
         numbers = {form: number for number, form in enumerate(self._formats.values())}
         # lanes with the same formats one after the other: their rows are laid out together
         lanes = sorted(self._lanes.values(), key=lambda lane: [numbers[form] for form in lane.kept])
-        self._counting = Directory((lane for lane in lanes if lane.counted), self._lineage)
-        self._delivering = Directory((lane for lane in lanes if lane.delivered or lane.kept), self._lineage)
+        self._counting = Directory([lane for lane in lanes if lane.counted], self._lineage)
+        self._delivering = Directory([lane for lane in lanes if lane.delivered or lane.kept], self._lineage)
 
     def _format(self, share: Share) -> Format | None:
         """What the query's sink keeps, None if the rows do not go there."""
