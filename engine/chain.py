@@ -31,6 +31,7 @@ from .coverage import note_coverage
 from .kernels.slice_join import KIND, ROW
 from .lineage import Failure
 from .member import Member
+from .member_index import index_members
 from .operator import Operator
 from .operators.chain_head import ChainHead
 from .operators.ordered_union import NEVER, OrderedUnion
@@ -145,7 +146,7 @@ class ChainGroup:
         part = Part(0, 0, FOREVER, (left, right))
         arrangement = Arrangement(("scan", "scan"), by_lifetime=False, part=part)
         must_tag = [side.prepare(self.members, new, arrangement) for side in self.sides]
-        index = index_of(self.members, self.sides)
+        index = index_members(self.members, self.sides)
         note_coverage(self.members, self.sides, self.head.now)
         for side, must in zip(self.sides, must_tag, strict=True):
             side.query_index = index
@@ -293,21 +294,6 @@ def held(slice_: SliceJoin, side: int) -> NDArray:
     """Rows of the females of a side in a slice and in its queue, oldest first."""
     waiting = slice_.waiting
     return np.concatenate([slice_.females(side), waiting[ROW, waiting[KIND] == side]])
-
-
-def index_of(members: Sequence[Member], sides: Sequence[Side]) -> QueryIndex:
-    """Which of the members take a row or a pair."""
-    windows = np.array([member.sizes for member in members], np.int64).T
-    demands = [side.demands(members) for side in sides]
-    return QueryIndex(
-        windows,
-        np.hstack([demand.low for demand in demands]),
-        np.hstack([demand.high for demand in demands]),
-        np.hstack([demand.bits for demand in demands]),
-        [count for side in sides for count in side.leaf_counts],
-        [side.number for side in sides for _ in range(side.tag_widths[0])],
-        [side.number for side in sides for _ in range(side.tag_widths[1])],
-    )
 
 
 def tag_anew(side: Side) -> None:

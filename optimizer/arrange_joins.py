@@ -13,7 +13,7 @@ from penstock.engine.arrangement import Arrangement
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
-from penstock.engine.plan import CommonJoin
+from penstock.engine.plan import EQUALITY, CommonJoin
 
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
@@ -62,10 +62,13 @@ class Arranger:
     def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
         """An index for each window, that of the longest of all members."""
         kinds = []
+        counts = len(join.members) > 1 and all(member.counting for member in join.members)
         forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
-            if len(side) and force is None:
+            if counts and force is None and condition == EQUALITY:
+                kinds.append("hash")  # counts a pair in its slice where it is found, and looks no further back
+            elif len(side) and force is None:
                 better = better_index(side.index_kind, condition, direction, self._weights)
                 kinds.append(better if better is not None and seen.measured else side.index_kind)
             else:

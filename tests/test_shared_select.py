@@ -82,14 +82,20 @@ class Ask:
         if self.counting:
             return
         if self.is_heard:
-            assert self.seen[0] == self.seen[1], self.sql
+            self._compare(*self.seen)
             return
         if errors[0] is None or shared._pipeline.sink.state_rows:
             tables = [one.results() for one in self.pair]
             for table in tables:
                 table.validate(full=True)
-            assert tables[0].to_pylist() == tables[1].to_pylist(), self.sql
+            self._compare(*(table.to_pylist() for table in tables))
             assert tables[0].schema == tables[1].schema
+
+    def _compare(self, shared: list[Any], alone: list[Any]) -> None:
+        if "UNION" in self.sql:  # rows of one instant come in the order in which the inputs were run
+            assert [row["_ts"] for row in shared] == [row["_ts"] for row in alone], self.sql
+            shared, alone = (sorted(rows, key=repr) for rows in (shared, alone))
+        assert shared == alone, self.sql
 
 
 def rows_of(draw: Any, start: int, size: int) -> pa.Table:
@@ -122,7 +128,7 @@ def push(engine: penstock.Engine, rows: pa.Table) -> None:
         engine.push("s", rows)
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(st.data())
 def test_drawn_queries_that_come_and_go_get_what_they_get_alone(data: st.DataObject) -> None:
     draw = data.draw
@@ -516,7 +522,6 @@ def naive_report(demands: list[Demand], tags: Tags) -> list[tuple[int, int]]:
     ]
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_lanes_of_rows_are_those_found_by_looking_at_each(data: st.DataObject) -> None:
     draw = data.draw

@@ -149,7 +149,7 @@ def test_slices_are_taken_apart_when_there_is_much_to_find() -> None:
 
 def test_there_and_back_again() -> None:
     """First few matches, later many, looked at whenever the rows have doubled."""
-    phases = [(PIECE, FEW)] * 5 + [(PIECE, MANY)] * 5
+    phases = [(PIECE, FEW)] * 5 + [(PIECE, MANY)] * 12
     given, ends = run("auto", 100 * MILLISECOND, phases, FAST)
     kinds = [kind for kind, _ in itertools.groupby(one == EVERY_WINDOW for one in ends)]
     assert kinds == [True, False, True]

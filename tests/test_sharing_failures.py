@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import penstock
@@ -203,7 +203,7 @@ def naive(window: int, takes: Callable[[int, int], bool]) -> Pairs:
 CUT = "what a failing filter of a join leaves behind depends on where batches are cut"
 
 
-@pytest.mark.parametrize("strategy", marked({*STRATEGIES} - {"chain"}, CUT))
+@pytest.mark.parametrize("strategy", marked({*STRATEGIES} - {"chain", "chain-cpu"}, CUT))
 @pytest.mark.parametrize("kind", FILTERS)
 def test_what_a_filter_let_through_before_it_failed_is_answered(strategy: str, kind: str) -> None:
     """All pairs found by rows before the bad one, and none found later, wherever batches are cut."""
@@ -289,6 +289,34 @@ def test_what_only_it_needed_is_forgotten(strategy: str) -> None:
         return sum(operator["state_rows"] for part in parts for operator in part["operators"])
 
     assert held(engine) == held(without) > 0
+
+
+UNREAD = pytest.mark.xfail(
+    strict=True,
+    reason="push-down loses rows that came before a column was read, if their part is left out for a longer one",
+)
+
+
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(one, marks=UNREAD) if one == "push-down" else one for one in STRATEGIES]
+)
+@pytest.mark.parametrize("second", [joined(12, "x.v = 1", "x.id, y.id AS yid, x.s"), joined(12, "y.s = '1'")])
+def test_a_query_that_reads_what_nobody_read_before(strategy: str, second: str) -> None:
+    """It cannot take the rows that are there, and the others take them as before."""
+    engine, without = make(strategy), make("unshared")
+    firsts = [
+        [one.query(joined(4)), one.query(joined(8, "x.v = 1")), one.query(joined(6, "y.v = 0"))]
+        for one in (engine, without)
+    ]
+    for at in range(0, ROWS, 6):
+        for one in (engine, without):
+            one.push("a", rows("a").slice(at, 6))
+            one.push("b", rows("b").slice(at, 6))
+        if at == 24:
+            engine.query(second)
+    for one in (engine, without):
+        one.close()
+    assert [pairs(query) for query in firsts[0]] == [pairs(query) for query in firsts[1]]
 
 
 # -- the key of the join fails -------------------------------------------------------------------------
@@ -425,8 +453,16 @@ def undisturbed() -> dict[str, Any]:
     return Scene("unshared", lambda scene: None, MANY, None).answers
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    ("strategy", "act"),
+    [
+        pytest.param(strategy, act, marks=UNREAD)
+        if (strategy, act) == ("push-down", start_a_longer_one)
+        else (strategy, act)
+        for strategy in STRATEGIES
+        for act in ACTS
+    ],
+)
 def test_a_subscriber_acts_while_rows_flow(strategy: str, act: Callable[[Scene], None]) -> None:
     scene = Scene(strategy, act, 100, None)
     assert len(scene.batches) >= 2, "it never acted"
@@ -442,7 +478,7 @@ def test_a_subscriber_acts_while_rows_flow(strategy: str, act: Callable[[Scene],
 
 @settings(max_examples=20)
 @given(
-    st.sampled_from([one for one in STRATEGIES if one != "chain"]),
+    st.sampled_from([one for one in STRATEGIES if not one.startswith("chain")]),
     st.sampled_from(ACTS[:-1]),
     st.integers(40, 100),
     st.integers(0, 99),
@@ -450,6 +486,7 @@ def test_a_subscriber_acts_while_rows_flow(strategy: str, act: Callable[[Scene],
 def test_a_subscriber_acts_whatever_the_schedule(
     strategy: str, act: Callable[[Scene], None], cut: int, seed: int
 ) -> None:
+    assume((strategy, act) != ("push-down", start_a_longer_one))  # see UNREAD
     scene = Scene(strategy, act, cut, seed)
     assert not scene.raised
     assert scene.answers == undisturbed()

@@ -177,9 +177,6 @@ def test_savings_are_the_papers(share: float) -> None:
 FIGURE_17 = [(5, 10, 30), (10, 20, 30), (20, 25, 30)]
 FIGURE_RATE = 200
 FIGURE_SPAN_S = 130
-EMPTY_PART = pytest.mark.xfail(
-    strict=True, reason="push-down keeps rows of the other side for a part no row can be in"
-)
 UNNEEDED_BY_PART = pytest.mark.xfail(
     strict=True, reason="push-down keeps rows of the other side that no query of the part takes"
 )
@@ -197,9 +194,7 @@ def cost_of_three(windows: tuple[int, int, int], share: float) -> dict[str, floa
 
 
 @pytest.mark.parametrize(("windows", "share"), list(zip(FIGURE_17, SHARES, strict=True)))
-@pytest.mark.parametrize(
-    "strategy", ["mem-opt", "chain", "pull-up", pytest.param("push-down", marks=EMPTY_PART)]
-)
+@pytest.mark.parametrize("strategy", COSTED)
 def test_three_queries_hold_what_the_paper_says(
     strategy: str, share: float, windows: tuple[int, int, int]
 ) -> None:
@@ -279,7 +274,7 @@ def asked(draw: st.DrawFn) -> Ask:
     return Ask(draw(window), draw(window), draw(bound), draw(bound))
 
 
-@settings(max_examples=15)
+@settings(max_examples=12)
 @given(st.lists(asked(), min_size=2, max_size=5), st.data())
 def test_state_is_what_is_needed_whoever_goes(drawn: list[Ask], data: st.DataObject) -> None:
     """Few rows with ties and gaps, looked at after every push; the queries go one by one."""
@@ -337,8 +332,8 @@ def test_a_row_that_no_query_needs_is_never_stored(strategy: str) -> None:
     assert state_rows(engine) == 0
     for name in nobody:
         engine.push(name, {"ts": [8], "k": [8], "v": [0.1]})
-    # the row of a is taken by both queries, that of b by the first, in each part of push-down
-    assert state_rows(engine) == (3 if strategy in ("unshared", "push-down") else 2)
+    # the row of a is taken by both queries, that of b by the first
+    assert state_rows(engine) == (3 if strategy == "unshared" else 2)
     assert [query.count for query in engine.queries.values()] == [1, 0]
 
 

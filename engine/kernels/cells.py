@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import kernel
+from .jit import expand, kernel
 from .slices import slice_of
+
+
+@expand
+def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
+    """Count ages by cell: `cells` say where the slices of each begin."""
+    for i in range(count):
+        histogram[cells[i] + slice_of(ages[i], ends, first, shift)] += 1
 
 
 @kernel
 def add_pairs(  # type: ignore[no-untyped-def]
-    prober, row, count, times, pos, base, ends, first, shift, histogram, prober_cells, leaves, leaf_base, stride
-):
+    prober, row, count, times, pos, base, prober_cells, leaves, leaf_base, stride,
+    ends, first, shift, histogram, ages, cells,
+):  # fmt: skip
     """Count the first `count` pairs, each in the cell of its rows' leaves and the slice of its age.
 
     prober: int64 position; row: int64 number; times: int64 per prober; pos: int64 by row less base, when it
-    came; ends, first, shift: see slices.py; histogram: by cell; prober_cells: int64 per prober, where its
-    cells begin; leaves: by row less leaf_base, each worth `stride` cells.
+    came; prober_cells: int64 per prober, where its cells begin; leaves: by row less leaf_base, each worth
+    `stride` cells; ends, first, shift: see slices.py; histogram: by cell. ages, cells: int64, room for pairs
+    that are worked together: in one loop with the counters, the many arrays would not fit into registers.
     """
-    for i in range(count):
-        age = times[prober[i]] - pos[row[i] - base]
-        cell = prober_cells[prober[i]] + stride * np.int64(leaves[row[i] - leaf_base])
-        histogram[cell + slice_of(age, ends, first, shift)] += 1
+    at = 0
+    while at < count:
+        some = min(count - at, len(ages))
+        for i in range(some):
+            p, r = prober[at + i], row[at + i]
+            ages[i] = times[p] - pos[r - base]
+            cells[i] = prober_cells[p] + stride * np.int64(leaves[r - leaf_base])
+        add_cells(ages, cells, some, ends, first, shift, histogram)
+        at += some
 
 
 @kernel

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cells import add_cells
 from .cursor import AT_ROW, DONE, PROBER, RESUME
 from .jit import expand, kernel
 from .slices import slice_of
@@ -109,13 +110,6 @@ def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-unt
     """Count ages by slice."""
     for i in range(count):
         histogram[slice_of(ages[i], ends, first, shift)] += 1
-
-
-@expand
-def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
-    """Count ages by cell: `cells` say where the slices of each begin."""
-    for i in range(count):
-        histogram[cells[i] + slice_of(ages[i], ends, first, shift)] += 1
 
 
 @kernel

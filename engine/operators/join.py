@@ -32,83 +32,27 @@ from ..batch import NO_ROWS, Batch, Gather, View
 from ..cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
 from ..cell_counts import CellCounts
 from ..coverage import note_coverage
-from ..indexes.hash import HashIndex
+from ..indexes.hash import COUNTED_AT_ONCE, HashIndex
 from ..indexes.index import Probes
 from ..kernels.bounds import meet, precede
 from ..kernels.cells import add_pairs
-from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.merge import merge_pairs
 from ..kernels.slices import Slices
 from ..member import Member
+from ..member_index import cells_of, index_members
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue, bound_of, instants_of
-from ..shelf import Shelf
-from ..store import FixedColumn, TextColumn
 from ..types import SqlType
+from ..verify import equal_keys
 from ..window import MAX_TS
+from .direction import Direction
 from .side import ROW_BITS, ROW_MASK, Side, StoredRows, as_matrix
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
-MIN_PAIRS = 1_024
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
-MAX_PAIRS = 32_768  # of one direction in flight: bounds the output buffer whatever one probe may match
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
-
-
-class Direction:
-    """One side's new rows probing one shelf of the other: pairs found and not yet passed on."""
-
-    def __init__(self) -> None:
-        self.prober = np.empty(MIN_PAIRS, np.int64)
-        self.row = np.empty(MIN_PAIRS, np.int64)
-        self.at = self.count = 0
-        self.probes: Probes | None = None
-        self.side: Side
-        self.by: Side
-        self.shelf: Shelf
-        self.base = 0
-
-    def begin(self, side: Side, number: int, by: Side, probes: Probes) -> None:
-        """Rows of `by` are about to probe shelf `number` of `side`."""
-        self.side, self.by, self.shelf, self.base = side, by, side.shelves[number], number << ROW_BITS
-        self.probes = probes
-        self.at = self.count = 0
-
-    def fill(self) -> None:
-        """Find more pairs if all found so far have been passed on."""
-        assert self.probes is not None, "no batch is being worked"
-        if self.at < self.count or self.probes.done:
-            return
-        if self.count == len(self.row) < MAX_PAIRS:
-            self.prober, self.row = (np.empty(2 * self.count, np.int64) for _ in range(2))
-        self.at = 0
-        self.count = self.shelf.index.run(self.probes, self.prober, self.row, False)
-        self.side.found += self.count
-
-    @property
-    def done(self) -> bool:
-        return self.probes is None or self.probes.done
-
-    @property
-    def pending(self) -> int:
-        return self.count - self.at
-
-    def pairs_until(self, bound: int | None) -> tuple[NDArray, NDArray, NDArray]:
-        """(ts, left references, right references) of the pairs up to a time, which are passed on thereby."""
-        probers = self.prober[self.at : self.count]
-        ts = self.by.ts[probers]
-        stop = len(ts) if bound is None else int(ts.searchsorted(bound, side="right"))
-        mine = self.row[self.at : self.at + stop] + self.base
-        theirs = self.by.refs[probers[:stop]]
-        self.at += stop
-        return (ts[:stop], mine, theirs) if self.side.number == 0 else (ts[:stop], theirs, mine)
-
-    @property
-    def last_ts(self) -> int:
-        """Of the last pair found."""
-        return int(self.by.ts[self.prober[self.count - 1]])
 
 
 class WindowJoin:
@@ -218,12 +162,12 @@ class WindowJoin:
         must_move = [side.prepare(self.members, new, self.arrangement) for side in self.sides]
         self._counted = [member for member in self.members if member.counting]
         self._delivered = [member for member in self.members if not member.counting]
-        whole = self._index_of(self.members)
+        whole = index_members(self.members, self.sides)
         self._count_index = self._report_index = whole
         if self._counted and self._delivered:
             self._count_index, self._report_index = (
-                self._index_of(self._counted),
-                self._index_of(self._delivered),
+                index_members(self._counted, self.sides),
+                index_members(self._delivered, self.sides),
             )
         self._read = [
             sorted({i for member in self._delivered for i in member.node.sides[side].columns})
@@ -235,7 +179,8 @@ class WindowJoin:
             and not self._instants
             and all({one.sizes[side.number] for one in self._delivered} == {side.size} for side in self.sides)
         )
-        self._cells = None if self._delivered else self._cells_of(self.members)
+        may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
+        self._cells = cells_of(self.members, self.sides, self._cells) if may_count else None
         note_coverage(self.members, self.sides, self._now)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             side.query_index = whole
@@ -244,47 +189,6 @@ class WindowJoin:
             if must:
                 side.rearrange()
             side.expire(self._now)
-
-    def _index_of(self, members: Sequence[Member]) -> QueryIndex:
-        """Which of these members take a pair."""
-        low, high, bits = [], [], []
-        leaf_counts: list[int] = []
-        dim_sides: list[int] = []
-        word_sides: list[int] = []
-        for side in self.sides:
-            demand = side.demands(members)
-            low.append(demand.low)
-            high.append(demand.high)
-            bits.append(demand.bits)
-            leaf_counts += side.leaf_counts
-            dim_sides += [side.number] * side.tag_widths[0]
-            word_sides += [side.number] * side.tag_widths[1]
-        return QueryIndex(
-            sizes_of(members), np.hstack(low), np.hstack(high), np.hstack(bits),
-            leaf_counts, dim_sides, word_sides,
-        )  # fmt: skip
-
-    def _cells_of(self, members: Sequence[Member]) -> CellCounts | None:
-        """Counters by leaves and age, where those alone decide who takes a pair and there are few of them."""
-        widths = [side.tag_widths for side in self.sides]
-        if (
-            self._instants
-            or self.left.verified
-            or self.arrangement.routed
-            or all(width == (0, 0) for width in widths)
-            or any(dimensions > 1 or words for dimensions, words in widths)
-        ):
-            return None
-        leaf_counts = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
-        windows = sizes_of(members)
-        if not CellCounts.fit(windows, leaf_counts):
-            return None
-        low, high = np.zeros((2, len(members)), np.int32), np.zeros((2, len(members)), np.int32)
-        for side in self.sides:
-            if side.leaf_counts:
-                demand = side.demands(members)
-                low[side.number], high[side.number] = demand.low[:, 0], demand.high[:, 0]
-        return CellCounts(windows, low, high, leaf_counts, self._cells)
 
     def settle(self) -> None:
         """Bring the counts of the members that only count up to date."""
@@ -383,7 +287,8 @@ class WindowJoin:
                     self._count_in(direction, probes, slices, histogram, None)
             elif self._cells is not None:
                 slices, cells = self._cells.slices[number], self._cells.flat(number)
-                self._in_cells += self._count_in(direction, probes, slices, cells, self._cells.strides(number))
+                strides = self._cells.strides(number)
+                self._in_cells += self._count_in(direction, probes, slices, cells, strides)
                 if self._in_cells > MAX_PAIRS_IN_CELLS:
                     self.settle()
             else:
@@ -417,7 +322,8 @@ class WindowJoin:
         of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         add_pairs(
             direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
-            slices.ends, slices.first, slices.shift, histogram, of_prober, leaves.data, leaves.base, stride,
+            of_prober, leaves.data, leaves.base, stride, slices.ends, slices.first, slices.shift, histogram,
+            np.empty(COUNTED_AT_ONCE, np.int64), np.empty(COUNTED_AT_ONCE, np.int64),
         )  # fmt: skip
         return found
 
@@ -603,24 +509,11 @@ class WindowJoin:
         for number in np.unique(numbers).tolist():
             here = np.flatnonzero(numbers == number)
             shelves = self.left.shelves[number >> 20], self.right.shelves[number & 0xFFFFF]
-            keep[here] = self._equal(shelves, left[here] & ROW_MASK, right[here] & ROW_MASK)
+            stores = shelves[0].store, shelves[1].store
+            rows = left[here] & ROW_MASK, right[here] & ROW_MASK
+            keep[here] = equal_keys(stores, rows, len(self.left.verified))
         kept = np.flatnonzero(keep)
         return (ts, left, right) if len(kept) == len(ts) else (ts[kept], left[kept], right[kept])
-
-    def _equal(self, shelves: tuple[Shelf, Shelf], left: NDArray, right: NDArray) -> NDArray:
-        """Whether the keys of the pairs are equal; one byte each."""
-        keep = np.ones(len(left), np.uint8)
-        for slot in range(len(self.left.verified)):
-            a, b = (shelf.store.columns[slot] for shelf in shelves)
-            if isinstance(a, TextColumn) and isinstance(b, TextColumn):
-                keep_equal_text(
-                    a.starts.data, a.starts.base, a.data.data, a.data.base, left,
-                    b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
-                )  # fmt: skip
-            else:
-                assert isinstance(a, FixedColumn) and isinstance(b, FixedColumn), "keys of two kinds"
-                keep_equal(a.values.data, a.values.base, left, b.values.data, b.values.base, right, keep)
-        return keep
 
     # -- time ---------------------------------------------------------------------------------------
 
@@ -658,8 +551,3 @@ class WindowJoin:
             self.refresh()
             for side in self.sides:
                 side._check()
-
-
-def sizes_of(members: Sequence[Member]) -> NDArray:
-    """Windows of left and right, int64[2, M]."""
-    return np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch
-from ..kernels.keys import keep_equal, keep_equal_text
 from ..kernels.slice_join import (
     AT_FEMALE,
     AT_RECORD,
@@ -45,7 +44,7 @@ from ..kernels.slice_join import (
 )
 from ..operator import Counters
 from ..queue import Outlet, Queue
-from ..store import FixedColumn, TextColumn
+from ..verify import equal_keys
 from ..window import MAX_TS
 from .side import Side
 
@@ -176,20 +175,9 @@ class SliceJoin:
 
     def _equal(self, pairs: NDArray) -> NDArray:
         """Whether the keys of the pairs are equal; one byte each."""
-        left, right = pairs[LEFT_ROW], pairs[RIGHT_ROW]
-        keep = np.ones(pairs.shape[1], np.uint8)
-        stores = [side.shelves[0].store for side in self._sides]
-        for slot in range(len(self._sides[0].verified)):
-            a, b = (store.columns[slot] for store in stores)
-            if isinstance(a, TextColumn) and isinstance(b, TextColumn):
-                keep_equal_text(
-                    a.starts.data, a.starts.base, a.data.data, a.data.base, left,
-                    b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
-                )  # fmt: skip
-            else:
-                assert isinstance(a, FixedColumn) and isinstance(b, FixedColumn), "keys of two kinds"
-                keep_equal(a.values.data, a.values.base, left, b.values.data, b.values.base, right, keep)
-        return keep
+        left, right = (side.shelves[0].store for side in self._sides)
+        rows = pairs[LEFT_ROW], pairs[RIGHT_ROW]
+        return equal_keys((left, right), rows, len(self._sides[0].verified))
 
     @property
     def frontier(self) -> int:

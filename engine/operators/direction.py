@@ -1,0 +1,67 @@
+"""One direction of a window join: rows of one side probing one shelf of the other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..indexes.index import Probes
+from ..shelf import Shelf
+from .side import ROW_BITS, Side
+
+MIN_PAIRS = 1_024
+MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may match
+
+
+class Direction:
+    """One side's new rows probing one shelf of the other: pairs found and not yet passed on."""
+
+    def __init__(self) -> None:
+        self.prober = np.empty(MIN_PAIRS, np.int64)
+        self.row = np.empty(MIN_PAIRS, np.int64)
+        self.at = self.count = 0
+        self.probes: Probes | None = None
+        self.side: Side
+        self.by: Side
+        self.shelf: Shelf
+        self.base = 0
+
+    def begin(self, side: Side, number: int, by: Side, probes: Probes) -> None:
+        """Rows of `by` are about to probe shelf `number` of `side`."""
+        self.side, self.by, self.shelf, self.base = side, by, side.shelves[number], number << ROW_BITS
+        self.probes = probes
+        self.at = self.count = 0
+
+    def fill(self) -> None:
+        """Find more pairs if all found so far have been passed on."""
+        assert self.probes is not None, "no batch is being worked"
+        if self.at < self.count or self.probes.done:
+            return
+        if self.count == len(self.row) < MAX_PAIRS:
+            self.prober, self.row = (np.empty(2 * self.count, np.int64) for _ in range(2))
+        self.at = 0
+        self.count = self.shelf.index.run(self.probes, self.prober, self.row, False)
+        self.side.found += self.count
+
+    @property
+    def done(self) -> bool:
+        return self.probes is None or self.probes.done
+
+    @property
+    def pending(self) -> int:
+        return self.count - self.at
+
+    def pairs_until(self, bound: int | None) -> tuple[NDArray, NDArray, NDArray]:
+        """(ts, left references, right references) of the pairs up to a time, which are passed on thereby."""
+        probers = self.prober[self.at : self.count]
+        ts = self.by.ts[probers]
+        stop = len(ts) if bound is None else int(ts.searchsorted(bound, side="right"))
+        mine = self.row[self.at : self.at + stop] + self.base
+        theirs = self.by.refs[probers[:stop]]
+        self.at += stop
+        return (ts[:stop], mine, theirs) if self.side.number == 0 else (ts[:stop], theirs, mine)
+
+    @property
+    def last_ts(self) -> int:
+        """Of the last pair found."""
+        return int(self.by.ts[self.prober[self.count - 1]])
