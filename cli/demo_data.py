@@ -24,27 +24,27 @@ QUERIES = """\
 CREATE STREAM temperature (ts TIMESTAMP, location INT, value DOUBLE);
 CREATE STREAM humidity    (ts TIMESTAMP, location INT, value DOUBLE);
 
--- Hot and dry within two seconds at the same place.
+-- Dry heat: above 38 degrees and more than two degrees for every percent of
+-- humidity, read within five seconds at one place.
+CREATE QUERY dry_heat AS
+  SELECT t.location, t.value AS celsius, h.value AS humidity
+  FROM humidity    [RANGE 5 SECONDS] AS h
+  JOIN temperature [RANGE 5 SECONDS] AS t ON t.location = h.location
+  WHERE t.value > 38 AND t.value > 2 * h.value;
+
+-- The fire brigade asks for more of both, and looks back for ten seconds.
 CREATE QUERY fire_risk AS
   SELECT t.location, t.value AS celsius, h.value AS humidity
-  FROM temperature [RANGE 2 SECONDS] AS t
-  JOIN humidity    [RANGE 2 SECONDS] AS h ON t.location = h.location
-  WHERE t.value > 37 AND h.value < 15;
+  FROM humidity    [RANGE 10 SECONDS] AS h
+  JOIN temperature [RANGE 10 SECONDS] AS t ON t.location = h.location
+  WHERE t.value > 40 AND t.value > 3 * h.value;
 
--- Two places that read almost the same heat, the second up to five seconds
--- before the first.
-CREATE QUERY twins AS
-  SELECT a.location AS place, b.location AS other, a.value AS celsius
-  FROM temperature [NOW] AS a
-  JOIN temperature [RANGE 5 SECONDS] AS b
-    ON b.value BETWEEN a.value - 0.02 AND a.value + 0.02
-  WHERE a.value > 35 AND a.location <> b.location;
-
--- Extremes of either kind, in one feed.
-CREATE QUERY extremes AS
-  SELECT location, 'hot' AS what, value FROM temperature WHERE value > 41
-  UNION ALL
-  SELECT location, 'humid' AS what, value FROM humidity WHERE value > 76;
+-- The siren asks for still more, and looks back for fifteen.
+CREATE QUERY siren AS
+  SELECT t.location, t.value AS celsius, h.value AS humidity
+  FROM humidity    [RANGE 15 SECONDS] AS h
+  JOIN temperature [RANGE 15 SECONDS] AS t ON t.location = h.location
+  WHERE t.value > 42 AND t.value > 4 * h.value;
 """
 
 

@@ -29,14 +29,14 @@ from .batch import Batch
 from .buffer import RowBuffer
 from .coverage import note_coverage
 from .kernels.slice_join import KIND, ROW
-from .lineage import Failure
 from .member import Member
 from .member_index import index_members
 from .operator import Operator
 from .operators.chain_head import ChainHead
-from .operators.ordered_union import NEVER, OrderedUnion
+from .operators.ordered_union import OrderedUnion
 from .operators.side import Side, as_matrix, births_of, stored
 from .operators.slice_join import SliceJoin
+from .operators.take_rows import Fault
 from .plan import CommonJoin, MemberNode
 from .query_index import QueryIndex
 from .queue import Outlet, Queue
@@ -154,7 +154,7 @@ class ChainGroup:
                 tag_anew(side)
             if not side.shelves:  # rows are numbered from 0 again
                 for union in self._unions.values():
-                    union.since[side.number], union.until[side.number] = 0, NEVER
+                    union.since[side.number] = 0
             for shelf in side.shelves:
                 lifetimes = lifetimes_of(side, index)
                 for slice_ in self.slices:
@@ -239,33 +239,12 @@ class ChainGroup:
         given = [MAX_TS if output.closed else output.punctuation for output in outputs]
         return min([*given, *(slice_.frontier for slice_ in self.slices)], default=MAX_TS)
 
-    def _fail(self) -> None:
-        """Tell of members whose predicate fails on rows just taken in; what was found before is out first."""
-        failed: list[tuple[Member, Exception]] = []
-        for side in self.sides:
-            failures, side.failures = side.failures, []
-            for failure in failures:
-                for member in self.members:
-                    if member.predicates[side.number] == failure.predicate:
-                        self._stop_at(self._unions[member], side, failure)
-                        failed.append((member, failure.error))
+    def _fail(self, faults: list[Fault]) -> None:
+        """Tell of members that fail on the rows to come; what was found before is out first."""
         self.drain()
-        for member, error in failed:
-            if member in self.members:
-                self._on_failure(member, error)
-
-    def _stop_at(self, union: OrderedUnion, side: Side, failure: Failure) -> None:
-        """Let a member have no pairs found by rows that come after the one at which it fails."""
-        other = self.sides[1 - side.number]
-        ts = side.come_ts[failure.row]
-        before = int(side.places.searchsorted(side.come + failure.row))
-        before_other = int(other.ts.searchsorted(ts, side="right" if other.number == 1 else "left"))
-        for one, count in ((side, before), (other, before_other)):
-            if count < len(one.refs):
-                first = int(one.refs[count])
-            else:
-                first = one.shelves[0].store.ts.end if one.shelves else 0
-            union.until[one.number] = min(union.until[one.number], first)
+        for fault in faults:
+            for member in [one for one in self.members if fault.concerns(one)]:
+                self._on_failure(member, fault.error)
 
     def _check(self) -> None:
         """States are disjoint, slices follow one another, and so do their rows."""

@@ -52,13 +52,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The predicate fails at `row` of the batch, and at none before it: there its query ends.
+    """The predicate (None: what all have in common) fails at `row` of the batch, and at none before it: there
+    its query ends.
 
     From that row on the tags do not satisfy it, except where another predicate with the same rest, which has
     not failed there, needs the bit they share.
     """
 
-    predicate: Expression
+    predicate: Expression | None
     row: int
     error: DataError
 

@@ -36,6 +36,8 @@ class Member:
     """Rows of a side stored before this change of its columns lack some that it reads."""
     former: MemberNode | None = None
     """What it was before a change that the join has not yet taken in."""
+    is_gone: bool = False
+    """Whether it is to be left out at the next change, and nobody waits for what it is given."""
     is_new: bool = True
     """Whether the join has not yet taken it in."""
 

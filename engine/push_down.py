@@ -77,6 +77,9 @@ class PushDown:
         self.settle()
         self.members.remove(member)
         self._unions.pop(member, None)
+        for part in self._parts:
+            if member in part.members:
+                part.members.pop(member).is_gone = True
         self._split.is_stale = True
 
     def alter(self, member: Member, node: MemberNode) -> None:
@@ -124,13 +127,15 @@ class PushDown:
             ends = ends[-1:]  # all rows are needed for the longest window
         lineage = Lineage(predicates[side])
         parts = []
-        for above, up_to in zip([0, *ends[:-1]], ends, strict=True):
+        above = 0
+        for up_to in ends:
             longer = [m.predicates[side] for m in self.members if m.size(side) > up_to]
             of_part = [m.predicates[side] for m in self.members if m.size(side) == up_to]
             if all(lineage.first_implied(predicate, longer) is not None for predicate in of_part):
                 continue  # every row that these need is needed for longer by others
             other = max(m.size(1 - side) for m in self.members if m.size(side) <= up_to)
             parts.append(Part(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
+            above = up_to
         return parts
 
     def _open(self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]) -> PartJoin:
@@ -145,7 +150,7 @@ class PushDown:
             return replace(self._arrange(join), part=part)
 
         join = WindowJoin(
-            self._common, self._types, queues, f"{self._name}.part {number + 1}", arrange, self._on_failure
+            self._common, self._types, queues, f"{self._name}.part {number + 1}", arrange, self._fail
         )
         opened = PartJoin(part, join, queues)
         before = old[0].join if old else None
@@ -180,6 +185,14 @@ class PushDown:
             worked = False
             for operator in operators:
                 worked |= operator.step(QUANTUM_ROWS)
+
+    def _fail(self, stand_in: Member, error: Exception) -> None:
+        """A part has come to rows on which a member fails: it fails when all parts have."""
+        for member in [one for one in self.members if one.name == stand_in.name]:
+            for part in self._parts:
+                part.members[member].is_gone = True
+            self._drain()
+            self._on_failure(member, error)
 
     def _unite(self) -> None:
         """For each member, a union of what the parts give it."""

@@ -38,6 +38,12 @@ class Queue:
             self.rows += batch.length
             self.wake()
 
+    def put_back(self, batch: Batch) -> None:
+        """Return rows that were taken: they are the oldest."""
+        if batch.length:
+            self.batches.appendleft(batch)
+            self.rows += batch.length
+
     def promise(self, ts: int) -> None:
         """Nothing below `ts` follows."""
         self.punctuation = ts

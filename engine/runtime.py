@@ -218,7 +218,8 @@ class Runtime:
 
     def _fail_member(self, member: Member, error: Exception) -> None:
         """Stop a query whose share in a join cannot be known."""
-        self._fail_query(self.pipelines[member.name], error, [])
+        if self.pipelines[member.name].error is None:
+            self._fail_query(self.pipelines[member.name], error, [])
 
     def _fail_share(self, share: Share, error: Exception) -> None:
         """Stop a query whose predicate failed, unless it has been stopped or dropped meanwhile."""

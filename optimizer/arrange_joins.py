@@ -17,7 +17,7 @@ from penstock.engine.plan import EQUALITY, CommonJoin
 
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
-from .load import Ends, ends_in_units, is_selective, workload_of
+from .load import Ends, ends_in_seconds, ends_in_units, is_selective, still_there, workload_of
 from .sharing_cost import chain_edge_costs, cpu_opt_ends, estimate_strategies
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
 from .weights import Weights
@@ -67,7 +67,9 @@ class Arranger:
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
             if counts and force is None and condition == EQUALITY:
-                kinds.append("hash")  # counts a pair in its slice where it is found, and looks no further back
+                kinds.append(
+                    "hash"
+                )  # it counts pairs where it finds them and looks back no further than asked
             elif len(side) and force is None:
                 better = better_index(side.index_kind, condition, direction, self._weights)
                 kinds.append(better if better is not None and seen.measured else side.index_kind)
@@ -79,15 +81,21 @@ class Arranger:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
         if not is_selective(join.members):
             return EVERY_WINDOW
+        now = still_there(join.arrangement.ends, join.members)
         if self._sharing == "auto" and not self._is_due(join):
-            return join.arrangement.ends
+            return now
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
         if self._sharing == "auto":
             costs = estimate_strategies(load, self._weights, kinds, *cheapest)
             gain = 1 - costs["cpu-opt"].cores / costs["mem-opt"].cores
-            if gain < (LEAVE_GAIN if join.arrangement.ends != EVERY_WINDOW else ENTER_GAIN):
+            if gain < (ENTER_GAIN if now == EVERY_WINDOW else LEAVE_GAIN):
                 return EVERY_WINDOW
+            if now != EVERY_WINDOW:
+                current = ends_in_seconds(now, join, seen)
+                running = estimate_strategies(load, self._weights, kinds, *current)["cpu-opt"].cores
+                if costs["cpu-opt"].cores > running * (1 - LEAVE_GAIN):
+                    return now
         return ends_in_units(cheapest, join, seen)
 
     def _is_due(self, join: WindowJoin) -> bool:

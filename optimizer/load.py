@@ -94,3 +94,25 @@ def ends_in_units(
         windows = {seconds(size, side, rate): size for size in {m.size(side.number) for m in join.members}}
         found.append(tuple(windows[end] for end in ends))
     return found[0], found[1]
+
+
+def ends_in_seconds(
+    ends: Ends, join: WindowJoin, estimate: JoinEstimate
+) -> tuple[Sequence[float], Sequence[float]]:
+    """The opposite; where rows leave at every window, every window."""
+    rates = estimate.left.rate, estimate.right.rate
+    found: list[list[float]] = []
+    for side, own, rate in zip(join.sides, ends, rates, strict=True):
+        windows = sorted({member.sizes[side.number] for member in join.members})
+        found.append([seconds(end, side, rate) for end in (windows if own is None else own)])
+    return found[0], found[1]
+
+
+def still_there(ends: Ends, members: Sequence[Member]) -> Ends:
+    """Ends without those at windows that no query has any more; always with the longest window."""
+    found: list[tuple[int, ...] | None] = []
+    for side, own in enumerate(ends):
+        windows = {member.sizes[side] for member in members}
+        kept = None if own is None else tuple(sorted({*windows.intersection(own), max(windows)}))
+        found.append(kept)
+    return found[0], found[1]

@@ -733,18 +733,14 @@ def test_write_references_twin(left: list[int], right: list[int]) -> None:
 def test_take_pairs_twin(drawn: list[tuple[int, ...]], bounds: tuple[int, ...]) -> None:
     pairs = np.array(drawn, np.int64).reshape(-1, PAIR_FIELDS).T.copy()
     pairs[PROBED] %= 2
-    windows, since, until = (np.array(bounds[n : n + 2], np.int64) for n in (0, 2, 4))
+    windows, since = (np.array(bounds[n : n + 2], np.int64) for n in (0, 2))
     out = np.empty(pairs.shape[1], np.int64)
-    count = take_pairs(pairs, windows, since, until, out)
+    count = take_pairs(pairs, windows, since, out)
     expected = []
     for n, pair in enumerate(pairs.T.tolist()):
         older = pair[PROBED]
         prober = 1 - older
         row = pair[LEFT_ROW] if prober == 0 else pair[RIGHT_ROW]
-        if (
-            pair[AGE] < windows[older]
-            and pair[PROBER_AGE] < windows[prober]
-            and since[prober] <= row < until[prober]
-        ):
+        if pair[AGE] < windows[older] and pair[PROBER_AGE] < windows[prober] and since[prober] <= row:
             expected.append(n)
     assert out[:count].tolist() == expected

@@ -14,6 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -23,13 +25,15 @@ from penstock.cli.demo_data import QUERIES, write_demo
 from penstock.cli.main import main
 
 COMMAND = [sys.executable, "-m", "penstock.cli"]
-NAMES = ("fire_risk", "twins", "extremes")
+WINDOWS_S = {"dry_heat": 5, "fire_risk": 10, "siren": 15}
+DEGREES = {"dry_heat": 38, "fire_risk": 40, "siren": 42}
+PER_PERCENT = {"dry_heat": 2, "fire_risk": 3, "siren": 4}
 
 
 def counts_shown(text: str) -> dict[str, int]:
     """The last count shown of each query."""
     found = {}
-    for name in NAMES:
+    for name in WINDOWS_S:
         counts = re.findall(rf"{name}\W+([\d,]+) results", text)
         found[name] = int(counts[-1].replace(",", ""))
     return found
@@ -83,25 +87,38 @@ def test_the_counts_are_right(piped: tuple[Path, str]) -> None:
     with duckdb.connect() as database:
         for name, file in (("temperature", "temperature.parquet"), ("humidity", "humidity.csv")):
             database.execute(f"CREATE VIEW {name} AS FROM '{folder}/penstock-demo/{file}'")
-        asked = {
-            "fire_risk": """
-                FROM temperature t JOIN humidity h ON t.location = h.location
-                 AND t.ts < h.ts + INTERVAL 2 SECOND AND h.ts < t.ts + INTERVAL 2 SECOND
-                WHERE t.value > 37 AND h.value < 15""",
-            "twins": """
-                FROM temperature a JOIN temperature b ON b.value BETWEEN a.value - 0.02 AND a.value + 0.02
-                 AND b.ts <= a.ts AND a.ts < b.ts + INTERVAL 5 SECOND
-                WHERE a.value > 35 AND b.value > 34 AND a.location <> b.location""",
-            "extremes": """
-                FROM (SELECT value FROM temperature WHERE value > 41
-                      UNION ALL SELECT value FROM humidity WHERE value > 76)""",
-        }
         expected = {}
-        for name, sql in asked.items():
-            row = database.execute(f"SELECT count(*) {sql}").fetchone()
+        for name, window in WINDOWS_S.items():
+            row = database.execute(f"""
+                SELECT count(*) FROM temperature t JOIN humidity h ON t.location = h.location
+                 AND t.ts < h.ts + INTERVAL {window} SECOND AND h.ts < t.ts + INTERVAL {window} SECOND
+                WHERE t.value > {DEGREES[name]} AND t.value > {PER_PERCENT[name]} * h.value""").fetchone()
             assert row is not None
             expected[name] = row[0]
     assert counts_shown(page) == expected
+
+
+def most_within(times: np.ndarray, window_s: int) -> int:
+    """The most of these times that are ever in a window together."""
+    first = times.searchsorted(times - window_s * 1_000_000, side="right")
+    return int((np.arange(len(times)) - first).max(initial=0)) + 1
+
+
+def test_what_is_kept_is_what_was_needed(piped: tuple[Path, str]) -> None:
+    """No more than the windows ever hold: of humidity all rows, of temperature those above a threshold."""
+    folder, page = piped
+    shown = r"The three share one join: it kept ([\d,]+) rows at most, three joins ([\d,]+)\."
+    found = re.search(shown, page)
+    assert found is not None
+    shared, apart = (int(number.replace(",", "")) for number in found.groups())
+    heat = pq.read_table(folder / "penstock-demo/temperature.parquet")
+    degrees, hot_times = heat["value"].to_numpy(), heat["ts"].cast("int64").to_numpy()
+    humid_times = pa_csv.read_csv(folder / "penstock-demo/humidity.csv")["ts"].cast("timestamp[us]")
+    humid = {s: most_within(humid_times.cast("int64").to_numpy(), s) for s in WINDOWS_S.values()}
+    hot = {s: most_within(hot_times[degrees > DEGREES[name]], s) for name, s in WINDOWS_S.items()}
+    assert 1_200 < shared <= humid[15] + sum(hot.values())
+    assert 2_400 < apart <= sum(humid.values()) + sum(hot.values())
+    assert 1.8 < apart / shared < 2.2
 
 
 def test_the_page_on_a_terminal(piped: tuple[Path, str], tmp_path: Path) -> None:

@@ -14,21 +14,56 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.options import KNOWN
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("penstock", "engine", "optimizer", "connectors", "cli", "bench")
 
 
-def test_readme_example_runs() -> None:
-    text = (ROOT / "README.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.S)
-    assert code is not None
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code[1], "README.md", "exec"), {})
-    first = printed.getvalue().splitlines()[0]
-    assert first.startswith("[{'_ts'")
-    assert f"```\n{first}\n```" in text, "README shows another result"
+def readme_blocks() -> list[tuple[str, str]]:
+    """The language and text of each block of code in README.md."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
+
+
+def run_readme() -> list[tuple[str, list[str]]]:
+    """What each Python block prints, and the lines of the plain blocks up to the next one."""
+    names: dict[str, object] = {}
+    found: list[tuple[str, list[str]]] = []
+    for language, text in readme_blocks():
+        if language == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, "README.md", "exec"), names)
+            found.append((printed.getvalue(), []))
+        elif found:
+            found[-1][1].extend(text.splitlines())
+    return found
+
+
+def test_readme_shows_what_comes_out() -> None:
+    """The blocks of output that follow a Python block are lines of what it prints, in order."""
+    checked = 0
+    for printed, shown in run_readme():
+        lines = iter(printed.splitlines())
+        for line in shown:
+            if not line.startswith(("penstock ", "make ")) and line.strip(" │") != "...":
+                checked += 1
+                assert line in lines, f"README shows `{line}`, which does not come, or not there"
+    assert checked > 30
+
+
+def test_documents_name_every_way_of_sharing() -> None:
+    for name in ("README.md", "docs/LANGUAGE.md"):
+        rows = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / name).read_text(), re.M)
+        assert tuple(rows) == KNOWN["sharing"], name
+
+
+def test_a_way_of_sharing_that_is_none() -> None:
+    with pytest.raises(penstock.UsageError) as caught:
+        penstock.Engine(sharing="meme-opt")
+    known = ", ".join(KNOWN["sharing"])
+    said = f"Expected sharing to be one of {known}, found `meme-opt`. Did you mean `mem-opt`?"
+    assert str(caught.value) == said
 
 
 def doctested() -> list[str]:

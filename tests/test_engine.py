@@ -32,7 +32,9 @@ def make(**options: Any) -> penstock.Engine:
 def join_stats(engine: penstock.Engine, query: penstock.Query) -> dict[str, Any]:
     """The statistics of a query's join."""
     stats = engine.stats()
-    shared = [one for group in stats["groups"] if query.name in group["queries"] for one in group["operators"]]
+    shared = [
+        one for group in stats["groups"] if query.name in group["queries"] for one in group["operators"]
+    ]
     operators = stats["queries"][query.name]["operators"] + shared
     return next(one for one in operators if one["kind"] == "WindowJoin")
 

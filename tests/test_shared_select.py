@@ -507,7 +507,9 @@ def test_rows_with_a_bit_and_their_values(words: list[int], place: int, data: st
     assert count_bit(array, bit) == len(expected)
     rows = data.draw(st.lists(st.integers(0, len(words) - 1), max_size=9)) if words else []
     for dtype in (np.int32, np.int64):
-        assert gather_rows(array, np.array(rows, dtype)).tolist() == [words[row] for row in rows]
+        values = np.empty(len(rows), np.int64)
+        gather_rows(array, np.array(rows, dtype), values)
+        assert values.tolist() == [words[row] for row in rows]
 
 
 def naive_report(demands: list[Demand], tags: Tags) -> list[tuple[int, int]]:

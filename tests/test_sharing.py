@@ -7,7 +7,8 @@ that is not in the answer. Who is there from the start equals its solo run throu
 
 from __future__ import annotations
 
-import datetime, os
+import datetime
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

@@ -227,7 +227,6 @@ def test_slices_are_not_merged_and_taken_apart_in_turn(case: str, gains: list[fl
     assert [kind for kind, _ in itertools.groupby(one == EVERY_WINDOW for one in ends)] == expected
 
 
-@pytest.mark.xfail(strict=True, reason="which slices are merged changes with every small difference of cost")
 def test_merged_slices_stay_as_they_are_unless_others_are_clearly_cheaper() -> None:
     """What merging saves changes by a hundredth or two; every change lays out all rows anew."""
     _, ends = waver(FAST, (380, 180))
@@ -243,18 +242,7 @@ def held(engine: penstock.Engine) -> list[int]:
     return [shelf.lifetime for side in join_of(engine).sides for shelf in side.shelves if len(shelf)]
 
 
-@pytest.mark.parametrize(
-    "sharing",
-    [
-        "cpu-opt",
-        pytest.param(
-            "auto",
-            marks=pytest.mark.xfail(
-                strict=True, reason="slices are kept that end at windows of queries that have gone"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("sharing", ["cpu-opt", "auto"])
 def test_rows_leave_when_the_longest_window_has_gone(sharing: str) -> None:
     """Slices are merged; the queries go one by one, the longest first."""
     engine = make(sharing=sharing)

@@ -177,9 +177,6 @@ def test_savings_are_the_papers(share: float) -> None:
 FIGURE_17 = [(5, 10, 30), (10, 20, 30), (20, 25, 30)]
 FIGURE_RATE = 200
 FIGURE_SPAN_S = 130
-UNNEEDED_BY_PART = pytest.mark.xfail(
-    strict=True, reason="push-down keeps rows of the other side that no query of the part takes"
-)
 
 
 def three(windows: tuple[int, int, int], share: float) -> tuple[Ask, ...]:
@@ -202,9 +199,7 @@ def test_three_queries_hold_what_the_paper_says(
     assert held.mean() == pytest.approx(cost_of_three(windows, share)[strategy], rel=0.02)
 
 
-@pytest.mark.parametrize(
-    "strategy", ["mem-opt", "chain", "pull-up", "unshared", pytest.param("push-down", marks=UNNEEDED_BY_PART)]
-)
+@pytest.mark.parametrize("strategy", ["mem-opt", "chain", "pull-up", "unshared", "push-down"])
 def test_three_selections_hold_what_the_model_says(strategy: str) -> None:
     """Each query with a selection of its own, on both sides; the selections of one side are nested."""
     windows, shares = (5, 10, 30), (0.9, 0.6, 0.3)
@@ -413,7 +408,6 @@ def test_a_longer_window_holds_all_it_needs_once_it_has_passed(strategy: str) ->
             assert state_rows(engine) < needed
 
 
-@pytest.mark.xfail(strict=True, reason="a state that grows while a male is half worked loses its place")
 def test_a_state_grows_while_a_row_is_half_worked() -> None:
     """Slices stop in the middle of a row when enough pairs are found; more females come meanwhile."""
     window, ts = 50, np.arange(200)

@@ -79,9 +79,7 @@ def count_bit(words, bit):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_rows(values, rows):  # type: ignore[no-untyped-def]
-    """values[row] for each of the rows (int32 or int64). values: int64; a new array is returned."""
-    out = np.empty(len(rows), np.int64)
+def gather_rows(values, rows, out):  # type: ignore[no-untyped-def]
+    """Write values[row] for each of the rows (int32 or int64) into `out`, the caller's. Values are int64."""
     for i in range(len(rows)):
         out[i] = values[rows[i]]
-    return out

@@ -168,10 +168,10 @@ def run_slice(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_pairs(pairs, windows, since, until, out):  # type: ignore[no-untyped-def]
+def take_pairs(pairs, windows, since, out):  # type: ignore[no-untyped-def]
     """Positions of the pairs within a member's windows whose prober came while it was a member.
 
-    pairs: int64[PAIR_FIELDS, n]; windows, since, until: int64[2], by side; since <= prober's row < until. The
+    pairs: int64[PAIR_FIELDS, n]; windows, since: int64[2], by side; since <= prober's row. The
     caller owns out (int64[n]). Returns how many.
     """
     count = 0
@@ -181,5 +181,5 @@ def take_pairs(pairs, windows, since, until, out):  # type: ignore[no-untyped-de
         row = pairs[LEFT_ROW + prober, n]
         out[count] = n
         is_within = (pairs[AGE, n] < windows[probed]) & (pairs[PROBER_AGE, n] < windows[prober])
-        count += is_within & (row >= since[prober]) & (row < until[prober])
+        count += is_within & (row >= since[prober])
     return count

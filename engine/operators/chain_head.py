@@ -36,10 +36,11 @@ from ..kernels.slice_join import (
     write_references,
 )
 from ..operator import Counters
-from ..queue import Outlet, Queue, bound_of, instants_of
+from ..queue import Outlet, Queue
 from ..window import MAX_TS
 from .side import Side, as_matrix
 from .slice_join import References
+from .take_rows import Fault, take_rows
 
 STEP_ROWS = 8_192  # of one side taken at once
 
@@ -53,9 +54,9 @@ class ChainHead:
         queues: tuple[Queue, Queue],
         name: str,
         passed: Callable[[], int],
-        failed: Callable[[], None],
+        failed: Callable[[list[Fault]], None],
     ) -> None:
-        """`passed`: time up to which members have been given everything; `failed`: a predicate has failed."""
+        """`passed`: time up to which members have been given everything; `failed` is told what fails."""
         self.name = name
         self.sides = sides
         self.inputs = queues
@@ -73,13 +74,14 @@ class ChainHead:
         self._expire()
         if any(side.query_index is None for side in self.sides):
             return False  # rows wait for the first member
-        bound = (instants_of if self._instants else bound_of)(self.inputs, min(quantum, STEP_ROWS))
-        taken = [queue.take(bound, not self._instants) for queue in self.inputs]
+        taken, faults = take_rows(self.sides, self.inputs, self._instants, min(quantum, STEP_ROWS))
         if taken[0] is None and taken[1] is None:
-            return self._pass_time()
-        for side, batch in zip(self.sides, taken, strict=True):
-            side.arrive(batch)
-            self.counters.rows_in += 0 if batch is None else batch.length
+            if faults:
+                self._failed(faults)
+            return self._pass_time() or bool(faults)
+        for side, examined in zip(self.sides, taken, strict=True):
+            side.arrive(examined)
+            self.counters.rows_in += 0 if examined is None else examined.batch.length
         for side in self.sides:
             side.silence()
         tables = [self._references(side, self.sides[1 - side.number]) for side in self.sides]
@@ -90,8 +92,8 @@ class ChainHead:
             self.counters.rows_out += rows
             self.output.put(References(out))
         self._pass_time()
-        if any(side.failures for side in self.sides):
-            self._failed()
+        if faults:
+            self._failed(faults)
         return True
 
     def _references(self, side: Side, other: Side) -> NDArray:

@@ -43,12 +43,13 @@ from ..member_index import cells_of, index_members
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
-from ..queue import Outlet, Queue, bound_of, instants_of
+from ..queue import Outlet, Queue
 from ..types import SqlType
 from ..verify import equal_keys
 from ..window import MAX_TS
 from .direction import Direction
 from .side import ROW_BITS, ROW_MASK, Side, StoredRows, as_matrix
+from .take_rows import Fault, take_rows
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
@@ -73,7 +74,7 @@ class WindowJoin:
         """
         self.name = name
         self.inputs = queues
-        self.output = Outlet(min(queue.punctuation for queue in queues))
+        self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
         self.counters = Counters()
         self.common = common
         band = common.condition
@@ -104,6 +105,8 @@ class WindowJoin:
         """Whether pairs have been counted since the members' counts were brought up to date."""
         self._directions: list[Direction] = []
         self._working = False
+        self._faults: list[Fault] = []
+        """What fails on the rows after those being worked."""
         self._now = self.output.punctuation
 
     # -- members ------------------------------------------------------------------------------------
@@ -182,8 +185,13 @@ class WindowJoin:
         may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
         self._cells = cells_of(self.members, self.sides, self._cells) if may_count else None
         note_coverage(self.members, self.sides, self._now)
+        part = self.arrangement.part
+        others: dict[int, list[Member]] = {}  # of a part's other side, only rows that its members take
+        if part is not None:
+            others[1 - part.side] = [m for m in self.members if m.sizes[part.side] <= part.up_to]
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
-            side.query_index = whole
+            other = others.get(side.number)
+            side.query_index = whole if other is None else index_members(other, self.sides)
             if kind != side.index_kind:
                 side.reindex(kind)
             if must:
@@ -211,6 +219,8 @@ class WindowJoin:
         self.refresh()
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
+        if not self._working:
+            return True  # what failed has gone
         # 1. find  2. merge by time  3. pass on
         self._unsettled = True
         if self._report_index is None or not self._delivered:
@@ -219,19 +229,18 @@ class WindowJoin:
             self._deliver()
         if all(direction.done and not direction.pending for direction in self._directions):
             self._working = False
-            self._report_failures()
             self._pass_time()
+            self._report_faults()
         return True
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
-        bound = (instants_of if self._instants else bound_of)(self.inputs, rows)
-        taken = [queue.take(bound, not self._instants) for queue in self.inputs]
+        taken, self._faults = take_rows(self.sides, self.inputs, self._instants, rows)
         if taken[0] is None and taken[1] is None:
-            return False
-        for side, batch in zip(self.sides, taken, strict=True):
-            side.arrive(batch)
-            self.counters.rows_in += 0 if batch is None else batch.length
+            return self._report_faults()
+        for side, examined in zip(self.sides, taken, strict=True):
+            side.arrive(examined)
+            self.counters.rows_in += 0 if examined is None else examined.batch.length
         for side in self.sides:
             side.silence()
         left, right = self.sides
@@ -257,14 +266,15 @@ class WindowJoin:
         self._working = True
         return True
 
-    def _report_failures(self) -> None:
-        """Tell of members whose predicate failed on the data; what came before has been passed on."""
-        for side in self.sides:
-            failures, side.failures = side.failures, []
-            for failure in failures:
-                for member in list(self.members):
-                    if member.predicates[side.number] == failure.predicate:
-                        self._on_failure(member, failure.error)
+    def _report_faults(self) -> bool:
+        """Tell of members that fail on the rows to come; what came before has been passed on."""
+        faults, self._faults = self._faults, []
+        told = False
+        for fault in faults:
+            for member in [one for one in self.members if fault.concerns(one) and not one.is_gone]:
+                self._on_failure(member, fault.error)
+                told = True
+        return told
 
     # -- counting -----------------------------------------------------------------------------------
 

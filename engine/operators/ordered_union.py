@@ -49,7 +49,6 @@ class OrderedUnion(Stateless):
         self.inputs: list[Queue] = []
         self.since = np.zeros(2, np.int64)
         """It takes pairs found by rows from this one on, of each side."""
-        self.until = np.full(2, NEVER, np.int64)
         """And below this one."""
         self._sides = sides
         self._sources: dict[SliceJoin, Queue] = {}
@@ -110,7 +109,7 @@ class OrderedUnion(Stateless):
             return pairs
         # 1. windows; rows out of all windows may be gone, so this comes first
         kept = np.empty(pairs.shape[1], np.int64)
-        count = take_pairs(pairs, self._windows, self.since, self.until, kept)
+        count = take_pairs(pairs, self._windows, self.since, kept)
         pairs = pairs if count == pairs.shape[1] else pairs.take(kept[:count], axis=1)
         if not count or not (self._dimensions or self._words):
             return pairs

@@ -79,22 +79,22 @@ class Lane:
         self.predicate = predicate
         self.counted: list[Share] = []
         self.delivered: dict[tuple[int, ...], list[Share]] = {}
-        self.kept: dict[Format, list[Share]] = {}
+        self.kept: dict[Format, list[tuple[Share, Sink]]] = {}
         self.pending = 0
         """Rows counted here and not settled; below 0 where the index has counted too many."""
 
     def add(self, share: Share, form: Format | None) -> None:
         if share.counting:
             self.counted.append(share)
-        elif form is None:
+        elif form is None or share.sink is None:
             self.delivered.setdefault(share.columns, []).append(share)
         else:
-            self.kept.setdefault(form, []).append(share)
+            self.kept.setdefault(form, []).append((share, share.sink))
 
     @property
     def shares(self) -> list[Share]:
-        lists = [self.counted, *self.delivered.values(), *self.kept.values()]
-        return [share for shares in lists for share in shares]
+        kept = [share for pairs in self.kept.values() for share, _ in pairs]
+        return [*self.counted, *(share for shares in self.delivered.values() for share in shares), *kept]
 
 
 class Stretch(NamedTuple):
@@ -254,7 +254,7 @@ class SharedSelect(Stateless):
         for share, error in failed:
             self._on_failure(share, error)
 
-    def _count(self, tags: Tags, length: int, ends: dict[Expression, int]) -> None:
+    def _count(self, tags: Tags, length: int, ends: dict[Expression | None, int]) -> None:
         here = self._counting
         for lane in here.whole:
             lane.pending += length
@@ -267,7 +267,7 @@ class SharedSelect(Stateless):
             if lane.counted:
                 lane.pending -= count_from(tags, self._lineage.demand(predicate), end)
 
-    def _deliver(self, batch: Batch, tags: Tags, ends: dict[Expression, int]) -> None:
+    def _deliver(self, batch: Batch, tags: Tags, ends: dict[Expression | None, int]) -> None:
         here = self._delivering
         parts = Parts(batch)
         for lane in here.whole:
@@ -302,10 +302,7 @@ class SharedSelect(Stateless):
         # 2. to sinks, several lanes out of one block
         for form, own in by_format.items():
             for block in blocks_of(own, parts.rows_within(form, BLOCK_BYTES)):
-                begin = block[0].begin
-                whole = parts.record_batch(rows, begin, block[-1].end, form)
-                for lane, start, end in block:
-                    self._keep(lane.kept[form], whole.slice(start - begin, end - start))
+                self._keep(block, parts.record_batch(rows, block[0].begin, block[-1].end, form), form)
 
     def _put(self, shares: list[Share], rows: Batch) -> None:
         self.counters.rows_out += rows.length * len(shares)
@@ -313,19 +310,19 @@ class SharedSelect(Stateless):
             share.found += rows.length
             share.output.put(rows)
 
-    def _keep(self, shares: list[Share], rows: pa.RecordBatch) -> None:
-        """Leave rows where they are asked for; what subscribers do with them must wait until we are done."""
-        length = rows.num_rows
-        self.counters.rows_out += length * len(shares)
-        for share in shares:
-            share.found += length
-            sink = share.sink
-            assert sink is not None, "rows are kept by sinks"
-            if sink.subscribers or sink.inputs[0].batches:
-                share.output.put(Batch(fixed_values(rows.column(0)), rows.columns[1:]))
-            else:
-                sink.counters.rows_in += length
-                sink._deliver(rows)
+    def _keep(self, block: list[Stretch], rows: pa.RecordBatch, form: Format) -> None:
+        """Leave each stretch with its sinks; what subscribers do with it must wait until we are done."""
+        first = block[0].begin
+        for lane, begin, end in block:
+            own, length = rows.slice(begin - first, end - begin), end - begin
+            self.counters.rows_out += length * len(lane.kept[form])
+            for share, sink in lane.kept[form]:
+                share.found += length
+                if sink.subscribers or sink.inputs[0].batches:
+                    share.output.put(Batch(fixed_values(own.column(0)), own.columns[1:]))
+                else:
+                    sink.counters.rows_in += length
+                    sink._deliver(own)
 
     def _ages(self, length: int) -> NDArray:
         if len(self._no_ages) < length:
@@ -372,24 +369,20 @@ class Parts:
         if rows is None or stretch.end - stretch.begin == self._batch.length:
             return self._batch.select(columns)
         own = rows[stretch.begin : stretch.end]
-        return Batch(
-            gather_rows(self._batch.ts, own), [Gather(self._view(column), own) for column in columns]
-        )
+        ts = np.frombuffer(gather(self._batch.ts, own), np.int64)
+        return Batch(ts, [Gather(self._view(column), own) for column in columns])
 
     def record_batch(self, rows: NDArray | None, begin: int, end: int, form: Format) -> pa.RecordBatch:
         """The rows from `begin` to `end`, as sinks keep them."""
         views = [self._view(column) for column in form.columns]
         if rows is None:
-            times, columns = self._times(self._batch.ts), [view.array for view in views]
+            ts, columns = pa.py_buffer(self._batch.ts), [view.array for view in views]
+            times = pa.Array.from_buffers(TIMES, self._batch.length, [None, ts])
         else:
             own = rows[begin:end]
-            times = self._times(gather_rows(self._batch.ts, own))
+            times = pa.Array.from_buffers(TIMES, len(own), [None, gather(self._batch.ts, own)])
             columns = [times if view.is_time else view.take(own) for view in views]
         return pa.RecordBatch.from_arrays([times, *columns], schema=form.schema)
-
-    @staticmethod
-    def _times(ts: NDArray) -> pa.Array:
-        return pa.Array.from_buffers(TIMES, len(ts), [None, pa.py_buffer(ts)])
 
     def rows_within(self, form: Format, size: int) -> int:
         """How many rows, whichever they are, have together at most `size` bytes."""
@@ -436,11 +429,17 @@ class CommonColumn(ColumnView):
         values = self.values
         if values is None:
             return self.array.take(pa.array(rows))
-        own = pa.py_buffer(gather_rows(values, rows))
-        return pa.Array.from_buffers(self.array.type, len(rows), [None, own])
+        return pa.Array.from_buffers(self.array.type, len(rows), [None, gather(values, rows)])
 
 
-def cut(stretches: list[Stretch], rows: NDArray, ends: dict[Expression, int]) -> list[Stretch]:
+def gather(values: NDArray, rows: NDArray) -> pa.Buffer:
+    """The values (int64) at these rows, in memory of Arrow's: what is given back there is soon used again."""
+    buffer = pa.allocate_buffer(8 * len(rows))
+    gather_rows(values, rows, np.frombuffer(buffer, np.int64))
+    return buffer
+
+
+def cut(stretches: list[Stretch], rows: NDArray, ends: dict[Expression | None, int]) -> list[Stretch]:
     """The stretches up to where their predicates fail, which `ends` says for those that do."""
     if not ends:
         return stretches

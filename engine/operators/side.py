@@ -13,7 +13,7 @@ needs to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from ..arrangement import Arrangement
 from ..batch import NO_ROWS, Batch, View
 from ..buffer import RowBuffer
+from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Expression, columns_of
+from ..functions import may_raise
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
@@ -41,6 +43,44 @@ ROW_BITS = 44  # of a reference to a row: below them its number, above them its 
 ROW_MASK = (1 << ROW_BITS) - 1
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
 NO_TAGS: tuple[NDArray, ...] = ()
+
+
+@dataclass(slots=True)
+class Needed:
+    """Of a batch: positions of the rows some member needs (None: all), and of these how long each lives
+    (None: all alike), how far it looks back (None: as far as there are rows), its leaves and words. And how
+    long all rows live, 0 for those nobody needs, and which predicates fail."""
+
+    there: NDArray | None = None
+    lifetime: NDArray | None = None
+    reach: NDArray | None = None
+    leaves: tuple[NDArray, ...] = ()
+    words: tuple[NDArray, ...] = ()
+    lifetimes: NDArray | None = None
+    failures: list[Failure] = field(default_factory=list)
+
+    def take(self, positions: NDArray) -> Needed:
+        """Some of these rows."""
+        return Needed(
+            positions if self.there is None else self.there[positions],
+            None if self.lifetime is None else self.lifetime[positions],
+            None if self.reach is None else self.reach[positions],
+            tuple(values[positions] for values in self.leaves),
+            tuple(values[positions] for values in self.words),
+            self.lifetimes,
+            self.failures,
+        )
+
+
+@dataclass(slots=True)
+class Examined:
+    """A batch, of which `rows` take part, with these keys; or what fails on it."""
+
+    batch: Batch
+    needed: Needed
+    rows: Batch
+    keys: list[pa.Array]
+    failures: tuple[Failure, ...]
 
 
 class Side:
@@ -90,7 +130,6 @@ class Side:
         """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
-        self.failures: list[Failure] = []
         # rows of the batch being worked
         self.come_ts: NDArray = NO_ROWS
         self.ts: NDArray = NO_ROWS
@@ -106,7 +145,39 @@ class Side:
 
     # -- a batch ------------------------------------------------------------------------------------
 
-    def arrive(self, batch: Batch | None) -> None:
+    def examine(self, batch: Batch) -> Examined:
+        """What a batch will mean to this side; nothing changes yet."""
+        needed = self._needed(batch, self.generation)
+        rows = batch if needed.there is None else batch.take(needed.there)
+        try:
+            keys = [evaluate(key, rows.column, rows.length) for key in self.common.keys]
+        except DataError as error:
+            row, first_error = self._first_bad_key(rows, error)
+            at = row if needed.there is None else int(needed.there[row])
+            return Examined(batch, needed, rows, [], (*needed.failures, Failure(None, at, first_error)))
+        if any(key.null_count for key in keys):  # a NULL key meets nothing
+            known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
+            positions = pa.array(known)
+            needed, rows = needed.take(known), rows.take(known)
+            keys = [key.take(positions) for key in keys]
+        return Examined(batch, needed, rows, keys, tuple(needed.failures))
+
+    def _first_bad_key(self, rows: Batch, error: DataError) -> tuple[int, DataError]:
+        """Which row is the first whose key fails, and how; of all of them it fails with `error`."""
+        good, bad = 0, rows.length  # the first `good` rows do not fail, the first `bad` do
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            part = rows.slice(good, middle)
+            try:
+                for key in self.common.keys:
+                    evaluate(key, part.column, part.length)
+            except DataError as found:
+                bad, error = middle, found
+            else:
+                good = middle
+        return good, error
+
+    def arrive(self, examined: Examined | None) -> None:
         """Put the rows of a batch that some member needs on their shelves, and settle what they seek."""
         self.come += len(self.come_ts)
         for shelf in self.shelves:
@@ -115,31 +186,24 @@ class Side:
         self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
-        if batch is None:
+        if examined is None:
             return
-        self.rows_in += batch.length
-        self.first_ts = int(batch.ts[0]) if self.first_ts is None else self.first_ts
-        self.last_ts = int(batch.ts[-1])
-        self.come_ts = batch.ts
+        assert not examined.failures, "rows on which something fails are not taken in"
+        whole, needed, batch, keys = examined.batch, examined.needed, examined.rows, examined.keys
+        self.rows_in += whole.length
+        self.first_ts = int(whole.ts[0]) if self.first_ts is None else self.first_ts
+        self.last_ts = int(whole.ts[-1])
+        self.come_ts = whole.ts
         if self.unfilled:
             self._note_filled()
+        if needed.lifetimes is not None:
+            self._sample(needed.lifetimes)
         # 1. rows that take part
-        there, lifetime, failures = self._needed(batch, self.generation)
-        self.failures += failures
-        batch = batch if there is None else batch.take(there)
-        keys = [evaluate(key, batch.column, batch.length) for key in self.common.keys]
-        if any(key.null_count for key in keys):  # a NULL key meets nothing
-            known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
-            there = known if there is None else there[known]
-            batch = batch.take(known)
-            positions = pa.array(known)
-            keys = [key.take(positions) for key in keys]
-            lifetime = None if lifetime is None else lifetime[known]
-            self._keep_tags(known)
         self.ts = batch.ts
+        self.leaves, self.words, self.reach = needed.leaves, needed.words, needed.reach
         self.rows_kept += batch.length
         if self.is_numbered:
-            self.places = (np.arange(batch.length) if there is None else there) + self.come
+            self.places = (np.arange(batch.length) if needed.there is None else needed.there) + self.come
         # 2. what they seek, and what they are found by
         codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
         if self.band is None:
@@ -158,44 +222,47 @@ class Side:
             kept = zip(keys, codes, self.key_types, strict=True)
             texts = [key if type_ is SqlType.VARCHAR else pa.array(code) for key, code, type_ in kept]
             arrays = texts + arrays
-        self._shelve(arrays, own, lifetime, self.generation)
+        self._shelve(arrays, own, needed.lifetime, self.generation)
 
-    def _needed(
-        self, batch: Batch, births: int | NDArray
-    ) -> tuple[NDArray | None, NDArray | None, list[Failure]]:
-        """Positions of the rows some member needs (None: all), and how long each lives (None: all alike).
-
-        Also which predicates failed, and where. Sets the tags and the reach of the rows that are needed.
-        """
+    def _needed(self, batch: Batch, births: int | NDArray) -> Needed:
+        """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
         if self.is_uniform:
-            if self.predicate is None:
-                return None, None, []
-            there = selected(evaluate_predicate(self.predicate, batch.column, batch.length))
-            return (None if len(there) == batch.length else there), None, []
+            return self._needed_by_all(batch)
         assert self.query_index is not None, "members without an index"
         tags, failures = self.lineage.tag(batch.column, batch.length)
-        self.leaves, self.words = tuple(tags.leaves), tuple(tags.words)
+        needed = Needed(leaves=tuple(tags.leaves), words=tuple(tags.words), failures=failures)
         if self.births_matter:
-            self.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
-        arrangement = self.arrangement
-        if not arrangement.by_lifetime and arrangement.part is None:
-            return None, None, failures
-        leaves = as_matrix(self.leaves, batch.length, np.int32)
+            needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
+        leaves = as_matrix(needed.leaves, batch.length, np.int32)
         lifetime = self.query_index.longest(self.number, self.number, leaves, tags.words)
-        if isinstance(births, int):
-            self._sample(lifetime)
+        needed.lifetimes = lifetime
+        arrangement = self.arrangement
         part = arrangement.part
         if part is not None and part.side == self.number:
             there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
+        elif part is None and not arrangement.by_lifetime and not self._may_fail:
+            return needed
         else:
             there = np.flatnonzero(lifetime)
         if arrangement.by_lifetime:
-            self.reach = self.query_index.longest(self.number, 1 - self.number, leaves, tags.words)
-        if len(there) < batch.length:
-            lifetime = lifetime[there]
-            self._keep_tags(there)
-        everything = len(there) == batch.length
-        return (None if everything else there), (lifetime if arrangement.by_lifetime else None), failures
+            needed.reach = self.query_index.longest(self.number, 1 - self.number, leaves, tags.words)
+            needed.lifetime = lifetime
+        return needed if len(there) == batch.length else needed.take(there)
+
+    @property
+    def _may_fail(self) -> bool:
+        """Whether a key could fail, and so must not be asked of rows that no member needs."""
+        return any(may_raise(key) for key in self.common.keys)
+
+    def _needed_by_all(self, batch: Batch) -> Needed:
+        """The same where all members ask for one and the same predicate."""
+        if self.predicate is None:
+            return Needed()
+        try:
+            there = selected(evaluate_predicate(self.predicate, batch.column, batch.length))
+        except DataError:
+            return Needed(failures=Lineage([self.predicate]).tag(batch.column, batch.length)[1])
+        return Needed(None if len(there) == batch.length else there)
 
     def _sample(self, lifetime: NDArray) -> None:
         """Remember how long some rows live."""
@@ -212,11 +279,6 @@ class Side:
     def _no_tags(self) -> tuple[tuple[NDArray, ...], tuple[NDArray, ...]]:
         dimensions, words = self.tag_widths
         return (np.empty(0, np.int32),) * dimensions, (NO_ROWS,) * words
-
-    def _keep_tags(self, positions: NDArray) -> None:
-        self.leaves = tuple(values[positions] for values in self.leaves)
-        self.words = tuple(values[positions] for values in self.words)
-        self.reach = None if self.reach is None else self.reach[positions]
 
     def _shelve(
         self, arrays: Sequence[pa.Array], keys: NDArray, lifetime: NDArray | None, births: int | NDArray
@@ -251,8 +313,8 @@ class Side:
         ends = self.arrangement.ends[self.number]
         if ends is None:
             return lifetime
-        allowed = np.array([*ends, self.size], np.int64)
-        return allowed[np.minimum(allowed.searchsorted(lifetime), len(ends))]
+        allowed = np.array([*(end for end in ends if end < self.size), self.size], np.int64)
+        return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
 
     def _shelf_of(self, lifetime: int) -> int:
         """Number of the shelf of a lifetime, set up if there is none."""
@@ -489,13 +551,13 @@ class Side:
 
     def load(self, rows: StoredRows) -> None:
         """Put rows that came earlier on shelves, as far as they are needed."""
-        self.leaves, self.words = self._no_tags()
         columns = dict(zip(self.columns, rows.arrays[len(self.verified) :], strict=True))
         batch = Batch(rows.ts, [columns.get(i) for i in range(len(self.types))])
-        there, lifetime, _ = self._needed(batch, rows.births)
-        rows = rows if there is None else rows.take(there)
+        needed = self._needed(batch, rows.births)
+        rows = rows if needed.there is None else rows.take(needed.there)
         self.ts, self.places = rows.ts, rows.places
-        self._shelve(rows.arrays, rows.keys, lifetime, rows.births)
+        self.leaves, self.words = needed.leaves, needed.words
+        self._shelve(rows.arrays, rows.keys, needed.lifetime, rows.births)
         self.ts = self.places = NO_ROWS
         self._refs = None
         self.leaves, self.words = self._no_tags()

@@ -147,10 +147,10 @@ class SliceJoin:
             assert isinstance(work, References), "expected references in the queue of a slice"
             self._work = work
             self._cursor[:] = 0
+            self.state.reserve(work.table.shape[1])  # for all: a half-worked male knows places in the state
             self.counters.rows_in += work.length
         table = self._work.table
         stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
-        self.state.reserve(stop - int(self._cursor[AT_RECORD]))
         if self._passed.shape[1] < stop - self._cursor[AT_RECORD]:
             self._passed = np.empty((FIELDS, 2 * (stop - int(self._cursor[AT_RECORD]))), np.int64)
         passed, found = run_slice(
