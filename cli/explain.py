@@ -43,8 +43,5 @@ def explain_plan(
         if known := [rate for rate in rates if rate is not None]:
             engine.set_rate(stream, sum(known))
     if inputs:
-        # Plans are made when a query starts, so those made before the rates were known are made again.
-        for name, query in engine.queries.items():
-            query.drop()
-            engine.query(query.sql, name)
+        engine.plan_again()  # now that the rates are known
     return engine.explain(json=as_json)

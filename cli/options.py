@@ -10,7 +10,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
+SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
 INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
 
 

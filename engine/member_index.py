@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cell_counts import CellCounts
+from .lineage import Demand
 from .member import Member
 from .operators.side import Side
 from .query_index import QueryIndex
@@ -15,15 +16,25 @@ from .query_index import QueryIndex
 
 def index_members(members: Sequence[Member], sides: Sequence[Side]) -> QueryIndex:
     """Which of these members take a row or a pair."""
-    demands = [side.demands(members) for side in sides]
+    demand = demands_of(members, sides)
     return QueryIndex(
         sizes_of(members),
-        np.hstack([demand.low for demand in demands]),
-        np.hstack([demand.high for demand in demands]),
-        np.hstack([demand.bits for demand in demands]),
+        demand.low,
+        demand.high,
+        demand.bits,
         [count for side in sides for count in side.leaf_counts],
         [side.number for side in sides for _ in range(side.tag_widths[0])],
         [side.number for side in sides for _ in range(side.tag_widths[1])],
+    )
+
+
+def demands_of(members: Sequence[Member], sides: Sequence[Side]) -> Demand:
+    """What each member asks of the tags of both rows of a pair, left's first; one row each."""
+    demands = [side.demands(members) for side in sides]
+    return Demand(
+        np.hstack([demand.low for demand in demands]),
+        np.hstack([demand.high for demand in demands]),
+        np.hstack([demand.bits for demand in demands]),
     )
 
 

@@ -40,20 +40,24 @@ def valid_bytes(array: pa.Array) -> NDArray:
 class FixedView:
     """A fixed-width column at one moment."""
 
-    __slots__ = ("_base", "_data", "_type", "_valid")
+    __slots__ = ("_type", "base", "data", "valid")
 
     def __init__(self, type_: pa.DataType, data: NDArray, base: int, valid: RowBuffer | None) -> None:
         self._type = type_
-        self._data = data
-        self._base = base
-        self._valid = None if valid is None else (valid.data, valid.base)
+        self.data = data
+        self.base = base
+        self.valid = None if valid is None else (valid.data, valid.base)
 
     def take(self, rows: NDArray) -> pa.Array:
-        values = gather(self._data, self._base, rows)
-        valid = None if self._valid is None else bitmap(gather(*self._valid, rows))
+        values = gather(self.data, self.base, rows)
+        return self.array(values, None if self.valid is None else gather(*self.valid, rows))
+
+    def array(self, values: NDArray, valid: NDArray | None) -> pa.Array:
+        """Values as they are stored, and one byte each that says whether it is one, as Arrow."""
         if values.dtype == np.uint8:
-            values = np.packbits(values, bitorder="little")
-        return pa.Array.from_buffers(self._type, len(rows), [valid, pa.py_buffer(values)])
+            packed = np.packbits(values, bitorder="little")
+            return pa.Array.from_buffers(self._type, len(values), [bitmap(valid), pa.py_buffer(packed)])
+        return pa.Array.from_buffers(self._type, len(values), [bitmap(valid), pa.py_buffer(values)])
 
     def text_bytes(self, rows: NDArray) -> int:
         return 0

@@ -287,6 +287,19 @@ class Engine:
             raise UsageError(f"Expected a rate above 0 in rows per second, found `{rows_per_second!r}`")
         self._rates.set(self._stream(stream).name, rows_per_second)
 
+    def plan_again(self) -> None:
+        """Plan every query anew for the rates that are known now; before any rows have come."""
+        if self._runtime.rows_in:
+            raise UsageError("Expected no rows yet, found some: plans adapt by themselves while rows flow")
+        for query in list(self._queries.values()):
+            self._drop(query.name)
+            self._start(
+                query.name,
+                query._bound,
+                self._plan(query._bound, query._counting, query.name),
+                query._counting,
+            )
+
     def checkpoint(self, path: str) -> None:
         """Not built yet."""
         raise UnsupportedError("checkpoint is not supported yet")
@@ -323,10 +336,6 @@ class Engine:
 
     def _alter(self, name: str, bound: logical.Query) -> None:
         query = self._queries[name.lower()]
-        if query._pipeline.error is not None:
-            raise UsageError(
-                f"Expected a query at work, found `{query.name}` stopped: {query._pipeline.error}"
-            )
         self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name))
         query._bound = bound
         query._started = self._starts()

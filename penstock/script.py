@@ -60,7 +60,12 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                 if name.lower() not in names:
                     hint = did_you_mean(name, names.values())
                     raise fail(BindError, f"Expected a query to alter, found no `{name}`", where, hint)
-                before = bound_queries.get(name.lower()) or engine._queries[name.lower()]._bound
+                running = engine._queries.get(name.lower())
+                if name.lower() not in bound_queries and running is not None and running._pipeline.error:
+                    error = running._pipeline.error
+                    raise fail(BindError, f"Expected a query at work, found `{name}` stopped: {error}", where)
+                before = bound_queries[name.lower()] if running is None else running._bound
+                before = bound_queries.get(name.lower(), before)
                 bound = with_window(before, statement.window)
                 refuse_unbuilt(bound)
                 bound_queries[name.lower()] = bound

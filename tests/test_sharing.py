@@ -1,4 +1,4 @@
-"""Queries that share a join: each gets what it would get alone, whatever the strategy and whoever else is there.
+"""Queries that share a join: each gets what it would get alone, whatever the strategy and whoever is there.
 
 Sets of queries are drawn, added, dropped and altered at drawn moments between drawn batches. From its
 `complete_from` on each equals DuckDB's answer over the lifetimes of the rows, and before that gives no row
@@ -8,7 +8,6 @@ that is not in the answer. Who is there from the start equals its solo run throu
 from __future__ import annotations
 
 import datetime
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +23,7 @@ import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
 from penstock.engine.scheduler import RoundRobin, Shuffled
 
-STRATEGIES = (os.environ.get("ST") or "auto").split(",")
+STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
 
 CONDITIONS = {
     "x.k = y.k": ["x.k = y.k", "y.k = x.k"],
@@ -56,7 +55,7 @@ class Ask:
     query: Any = None
     dropped: bool = False
     spans: list[tuple[list[Reference], datetime.datetime | None, int | None]] = field(default_factory=list)
-    """Windows as they were, exact from when, until when (results with a later ts came under other windows)."""
+    """Windows as they were, from when on exact, how many results had come when they were changed."""
 
     @property
     def sql(self) -> str:

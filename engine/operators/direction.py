@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..indexes.index import Probes
+from ..kernels.pairs import ROW_BITS
 from ..shelf import Shelf
-from .side import ROW_BITS, Side
+from .side import Side
 
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may match

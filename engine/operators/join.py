@@ -37,9 +37,10 @@ from ..indexes.index import Probes
 from ..kernels.bounds import meet, precede
 from ..kernels.cells import add_pairs
 from ..kernels.merge import merge_pairs
+from ..kernels.pairs import ROW_BITS, ROW_MASK, take_pairs_of
 from ..kernels.slices import Slices
 from ..member import Member
-from ..member_index import cells_of, index_members
+from ..member_index import cells_of, demands_of, index_members
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
@@ -48,11 +49,12 @@ from ..types import SqlType
 from ..verify import equal_keys
 from ..window import MAX_TS
 from .direction import Direction
-from .side import ROW_BITS, ROW_MASK, Side, StoredRows, as_matrix
+from .side import Side, StoredRows, as_matrix
 from .take_rows import Fault, take_rows
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
+FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
@@ -99,6 +101,8 @@ class WindowJoin:
         self._read: list[list[int]] = [[], []]
         """Columns of each side that members are given."""
         self._to_all = False
+        self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
+        """What the members that are given pairs ask of the tags of both rows (see lineage.py), one row each."""
         self._cells: CellCounts | None = None
         self._in_cells = 0
         self._unsettled = False
@@ -183,6 +187,8 @@ class WindowJoin:
             and all({one.sizes[side.number] for one in self._delivered} == {side.size} for side in self.sides)
         )
         may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
+        demand = demands_of(self._delivered, self.sides)
+        self._demands = demand.low, demand.high, demand.bits
         self._cells = cells_of(self.members, self.sides, self._cells) if may_count else None
         note_coverage(self.members, self.sides, self._now)
         part = self.arrangement.part
@@ -400,10 +406,15 @@ class WindowJoin:
                 self._count_merged(ts, (left, right))
             return
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
+        tags = self._tags(index, (left, right))
+        if len(self._delivered) <= FEW_MEMBERS and not self.arrangement.routed:
+            self._select(views, (ts, left, right), ages, tags)
+            if self._counted:
+                self._count_merged(ts, (left, right))
+            return
         probed = (ages[1] > ages[0]).astype(np.uint8)
         age = np.maximum(*ages)
         own_age = np.minimum(*ages) if self._instants else None
-        tags = self._tags(index, (left, right))
         self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
         if self._counted:
             self._count_merged(ts, (left, right))
@@ -419,6 +430,26 @@ class WindowJoin:
                 own_age = ages[1 - probed][here] if self._instants else None
                 tags = self._tags(index, (refs[0][here], refs[1][here]))
                 index.count(probed, ages[probed][here], own_age, *tags)
+
+    def _select(
+        self,
+        views: tuple[dict[int, View], dict[int, View]],
+        pairs: tuple[NDArray, NDArray, NDArray],
+        ages: list[NDArray],
+        tags: tuple[NDArray, NDArray],
+    ) -> None:
+        """Pass pairs on to a few members, each looking at all of them."""
+        ts, left, right = pairs
+        for member, low, high, bits in zip(self._delivered, *self._demands, strict=True):
+            some_ts, some_left, some_right = (np.empty(len(ts) + 1, np.int64) for _ in range(3))
+            count = take_pairs_of(
+                ts, left, right, ages[0], ages[1], tags[0], tags[1], member.sizes[0], member.sizes[1],
+                low, high, bits, some_ts, some_left, some_right,
+            )  # fmt: skip
+            if count == len(ts):
+                self._emit(member, views, ts, left, right)
+            elif count:
+                self._emit(member, views, some_ts[:count], some_left[:count], some_right[:count])
 
     def _report(
         self,

@@ -28,6 +28,7 @@ from ..expression import Expression, columns_of
 from ..functions import may_raise
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
+from ..kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from ..lineage import Demand, Failure, Lineage
 from ..member import Member
@@ -35,12 +36,10 @@ from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
 from ..queue import Queue
 from ..shelf import Shelf
-from ..store import FixedColumn, TextColumn, valid_bytes
+from ..store import FixedColumn, FixedView, TextColumn, valid_bytes
 from ..types import ARROW_TYPES, SqlType
 from ..window import FOREVER
 
-ROW_BITS = 44  # of a reference to a row: below them its number, above them its shelf
-ROW_MASK = (1 << ROW_BITS) - 1
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
 NO_TAGS: tuple[NDArray, ...] = ()
 
@@ -413,15 +412,11 @@ class Side:
         if len(self.shelves) == 1:
             buffer = of(self.shelves[0])
             return buffer.data[refs - buffer.base]
-        shelf_of = refs >> ROW_BITS
         out: NDArray | None = None
         for number, shelf in enumerate(self.shelves):
-            here = np.flatnonzero(shelf_of == number)
-            if len(here):
-                buffer = of(shelf)
-                values = buffer.data[(refs[here] & ROW_MASK) - buffer.base]
-                out = np.empty(len(refs), values.dtype) if out is None else out
-                out[here] = values
+            buffer = of(shelf)
+            out = np.empty(len(refs), buffer.data.dtype) if out is None else out
+            gather_shelf(refs, number, buffer.data, buffer.base, out)
         return np.empty(0, np.int64) if out is None else out
 
     def ages(self, ts: NDArray, refs: NDArray) -> NDArray:
@@ -617,10 +612,17 @@ class ShelvesView:
         self._type = type_
 
     def take(self, rows: NDArray) -> pa.Array:
+        fixed = [view for view in self._views if isinstance(view, FixedView)]
+        if len(fixed) == len(self._views):
+            return gather_fixed(fixed, rows)
+        # Text: from each shelf what it has, and that put into order.
         shelf_of = rows >> ROW_BITS
         order = np.argsort(shelf_of, kind="stable")
+        cuts = shelf_of[order].searchsorted(np.arange(len(self._views) + 1)).tolist()
         parts = [
-            view.take(rows[order[start:stop]] & ROW_MASK) for view, start, stop in self._runs(shelf_of[order])
+            view.take(rows[order[start:stop]] & ROW_MASK)
+            for view, start, stop in zip(self._views, cuts[:-1], cuts[1:], strict=True)
+            if stop > start
         ]
         if not parts:
             return pa.nulls(0, self._type)
@@ -628,14 +630,21 @@ class ShelvesView:
         places[order] = np.arange(len(order))
         return pa.concat_arrays(parts).take(pa.array(places))
 
-    def _runs(self, shelves: NDArray) -> list[tuple[View, int, int]]:
-        """For each view that has some, which of the sorted rows it has."""
-        cuts = shelves.searchsorted(np.arange(len(self._views) + 1))
-        runs = zip(self._views, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
-        return [(view, start, stop) for view, start, stop in runs if stop > start]
-
     def text_bytes(self, rows: NDArray) -> int:
+        if all(isinstance(view, FixedView) for view in self._views):
+            return 0
         shelf_of = rows >> ROW_BITS
         return sum(
             view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self._views)
         )
+
+
+def gather_fixed(views: list[FixedView], refs: NDArray) -> pa.Array:
+    """Values of a fixed-width column that lies on several shelves."""
+    values = np.empty(len(refs), views[0].data.dtype)
+    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for view in views) else None
+    for number, view in enumerate(views):
+        gather_shelf(refs, number, view.data, view.base, values)
+        if valid is not None and view.valid is not None:
+            gather_shelf(refs, number, *view.valid, valid)
+    return views[0].array(values, valid)
