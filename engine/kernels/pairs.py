@@ -33,7 +33,7 @@ def take_pairs_of(  # type: ignore[no-untyped-def]
     ts, left, right, left_age, right_age: int64 per pair; leaves: int32[D, n]; words: int64[W, n]; of the
     member its windows, low, high: int32[D], bits: int64[W]. Written whether taken or not, and kept if it is.
     """
-    count = 0
+    count = np.int64(0)
     for i in range(len(ts)):
         out_ts[count] = ts[i]
         out_left[count] = left[i]

@@ -102,7 +102,7 @@ class WindowJoin:
         """Columns of each side that members are given."""
         self._to_all = False
         self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
-        """What the members that are given pairs ask of the tags of both rows (see lineage.py), one row each."""
+        """What the members that are given pairs ask of the tags of both rows (see lineage.py)."""
         self._cells: CellCounts | None = None
         self._in_cells = 0
         self._unsettled = False

@@ -340,7 +340,7 @@ class Side:
         demand = self.lineage.demands([member.predicates[self.number] for member in members])
         if not self.births_matter:
             return demand
-        born = np.array([[member.born[self.number]] for member in members], np.int32)
+        born = np.array([member.born[self.number] for member in members], np.int32).reshape(-1, 1)
         last = np.full_like(born, self.generation)
         return Demand(np.hstack([demand.low, born]), np.hstack([demand.high, last]), demand.bits)
 
