@@ -87,14 +87,16 @@ class Arranger:
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
         if self._sharing == "auto":
-            costs = estimate_strategies(load, self._weights, kinds, *cheapest)
+            delivers = not all(member.counting for member in join.members)
+            names = ("mem-opt", "cpu-opt")
+            costs = estimate_strategies(load, self._weights, kinds, *cheapest, names, delivers)
             gain = 1 - costs["cpu-opt"].cores / costs["mem-opt"].cores
             if gain < (ENTER_GAIN if now == EVERY_WINDOW else LEAVE_GAIN):
                 return EVERY_WINDOW
             if now != EVERY_WINDOW:
                 current = ends_in_seconds(now, join, seen)
-                running = estimate_strategies(load, self._weights, kinds, *current)["cpu-opt"].cores
-                if costs["cpu-opt"].cores > running * (1 - LEAVE_GAIN):
+                running = estimate_strategies(load, self._weights, kinds, *current, names, delivers)
+                if costs["cpu-opt"].cores > running["cpu-opt"].cores * (1 - LEAVE_GAIN):
                     return now
         return ends_in_units(cheapest, join, seen)
 

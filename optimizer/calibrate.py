@@ -28,7 +28,7 @@ from penstock.engine.expression import Column
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.ingest import StreamSchema
-from penstock.engine.kernels.bounds import first_alive
+from penstock.engine.kernels.bounds import first_alive, first_within, precede
 from penstock.engine.kernels.jit import kernel
 from penstock.engine.kernels.merge import merge_pairs
 from penstock.engine.member import Member
@@ -271,15 +271,24 @@ def slice_time(effort: Effort) -> float:
 
 
 def shelf_time(effort: Effort, rng: np.random.Generator) -> float:
-    """Seconds of a probe into a hash index that holds nothing, a batch at a time."""
+    """Seconds of a probe into one more shelf, a batch at a time: what of it a row sees, and a hash index with
+    next to nothing in it."""
     index = build_index("hash")
     keys = rng.integers(0, 1 << 40, BATCH_ROWS)
-    none = np.zeros(BATCH_ROWS, np.int64)
+    times = np.arange(BATCH_ROWS) * 1_000
+    ts = times[:: BATCH_ROWS // 32].copy()
+    index.extend(keys[: len(ts)])
+    index.run(Probes(NOTHING, NOTHING, NOTHING, NOTHING, len(ts)), NOTHING, NOTHING, True)
+    ages, cells = np.empty((2, BATCH_ROWS), np.int64)
 
     def run() -> float:
-        probes = Probes(keys, keys, none, none, 0)
+        row_from, row_until = np.empty((2, BATCH_ROWS), np.int64)
         began = processor_time()
-        index.run(probes, NOTHING, NOTHING, True)
+        precede(times, NOTHING, len(ts), True, row_until)
+        first_alive(times, row_until, int(times[-1]), ts, 0, 0, len(ts), row_from)
+        first_within(times, times, int(times[-1]), ts, 0, row_from, row_until)
+        row_from[:] = 0
+        index.run(Probes(keys, keys, row_from, row_until, len(ts)), ages, cells, True)
         return processor_time() - began
 
     run()

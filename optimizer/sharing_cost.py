@@ -38,6 +38,8 @@ MOST_ENDS = 200  # between which the cheapest chain is sought
 MIN_GAIN = 0.1  # of mem-opt's cost that another strategy must save to be preferred: it may keep more rows
 GRID_ROWS = np.concatenate(([0.0], 2 ** np.arange(0, 60.25, 0.25)))  # sizes of index to know the accesses of
 
+STRATEGIES = ("unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
+
 Share = Callable[[frozenset[Hashable]], float]
 Ends = tuple[float, ...]
 Asked = TypeVar("Asked", bound=Hashable)
@@ -331,10 +333,13 @@ def estimate_strategies(
     kinds: tuple[str, str],
     left_ends: Sequence[float] | None = None,
     right_ends: Sequence[float] | None = None,
+    names: Sequence[str] = STRATEGIES,
+    is_delivering: bool = True,
 ) -> dict[str, StrategyCost]:
     """What each strategy keeps and costs. kinds: the index on the left's and on the right's rows.
 
     left_ends, right_ends: ages in seconds at which rows leave under cpu-opt; None: those that cost least.
+    names: of the strategies asked for. is_delivering: results are passed on, not only counted.
     """
     sides = probed_sides(load)
     fine = [np.arange(len(side.windows)) for side in sides]
@@ -346,15 +351,16 @@ def estimate_strategies(
             chosen = side.at(np.array([0.0, *sorted(set(ends))]), load.horizon_s)
             merged.append((chosen, np.arange(len(chosen.windows))))
     alone = each_alone(load)
-    pairs = float(alone.pairs.sum()) * weights.pair
-    costs = {
-        "unshared": unshared(load, alone, weights, kinds),
-        "pull-up": pull_up(load, sides, weights, kinds),
-        "push-down": push_down(load, sides, alone, weights, kinds),
-        "mem-opt": in_shelves(load, list(zip(sides, fine, strict=True)), weights, kinds),
-        "cpu-opt": in_shelves(load, merged, weights, kinds),
-        "chain": in_chain(load, sides, weights),
+    pairs = float(alone.pairs.sum()) * weights.pair if is_delivering else 0.0
+    forms: dict[str, Callable[[], StrategyCost]] = {
+        "unshared": lambda: unshared(load, alone, weights, kinds),
+        "pull-up": lambda: pull_up(load, sides, weights, kinds),
+        "push-down": lambda: push_down(load, sides, alone, weights, kinds),
+        "mem-opt": lambda: in_shelves(load, list(zip(sides, fine, strict=True)), weights, kinds),
+        "cpu-opt": lambda: in_shelves(load, merged, weights, kinds),
+        "chain": lambda: in_chain(load, sides, weights),
     }
+    costs = {name: forms[name]() for name in names}
     return {
         name: StrategyCost(cost.state_rows, cost.cores + pairs, cost.note) for name, cost in costs.items()
     }

@@ -25,7 +25,7 @@ class Weights:
     equation 7 of the window-join paper; per match walked in a tree; per pair passed on; per row taken in.
 
     For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
-    (C_sys of the state-slice paper); shelf_probe, for a row to probe one more index, which holds nothing;
+    (C_sys of the state-slice paper); shelf_probe, for a row to probe one more, nearly empty shelf;
     route, for a pair to be tested against one query. Files stored before these were measured lack them.
     """
 
@@ -41,7 +41,7 @@ class Weights:
     pair: float
     row: float
     slice_row: float = 6e-9
-    shelf_probe: float = 4e-9
+    shelf_probe: float = 1.7e-8
     route: float = 8e-10
     machine: str = "unknown"
 
