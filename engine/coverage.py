@@ -53,12 +53,17 @@ def kept_by(members: Sequence[Member], side: Side, now: int) -> list[tuple[int, 
     """What may be missing of the rows that satisfy each of the members' predicates, least first."""
     least: dict[Expression | None, int] = {}
     number = side.number
+    dropped: dict[int, int] = {}
     for member in members:
         if member.is_new:
             continue
-        predicate = member.predicates[number]
-        last = max(member.missing[number], last_dropped(side, member.sizes[number], now))
-        least[predicate] = min(last, least.get(predicate, last))
+        size, predicate = member.sizes[number], member.predicates[number]
+        last = dropped.get(size)
+        if last is None:
+            last = dropped[size] = last_dropped(side, size, now)
+        last = max(last, member.missing[number])
+        if least.get(predicate, last) >= last:
+            least[predicate] = last
     return sorted(((last, predicate) for predicate, last in least.items()), key=lambda one: one[0])
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -91,8 +92,15 @@ def read_bound(part: Expression) -> Bound | None:
     return None
 
 
+@lru_cache(maxsize=4096)
+def canonical(expression: Expression) -> Expression:
+    """Of equal expressions always the same one, so that they can be told apart by identity."""
+    return expression
+
+
 def bound_of(subject: Expression, operator: int, literal: Literal | None) -> Bound | None:
     """A comparison whose subject cannot fail and whose constant is of its type."""
+    subject = canonical(subject)
     if isinstance(subject, Literal) or may_raise(subject):
         return None
     if literal is not None and literal.type is not subject.type:

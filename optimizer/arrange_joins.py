@@ -79,7 +79,7 @@ class Arranger:
 
     def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> Ends:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
-        if not is_selective(join.members):
+        if all(side.is_uniform for side in join.sides) and not is_selective(join.members):
             return EVERY_WINDOW
         now = still_there(join.arrangement.ends, join.members)
         if self._sharing == "auto" and not self._is_due(join):

@@ -109,6 +109,8 @@ class Side:
         self.is_uniform = True
         """All members ask for `predicate`, and nothing else is kept."""
         self.lineage = Lineage(())
+        self._asked: tuple[Sequence[Member], Demand] | None = None
+        """The members whose demands were last asked for, until they change."""
         self.generation = 0
         self.births_matter = False
         self.arrangement = Arrangement(("scan", "scan"))
@@ -334,6 +336,11 @@ class Side:
 
     def demands(self, members: Sequence[Member]) -> Demand:
         """What each member asks of the tags of this side's rows."""
+        if self._asked is None or self._asked[0] is not members:
+            self._asked = members, self._demands_of(members)
+        return self._asked[1]
+
+    def _demands_of(self, members: Sequence[Member]) -> Demand:
         if self.is_uniform:
             nothing = np.empty((len(members), 0), np.int32)
             return Demand(nothing, nothing, np.empty((len(members), 0), np.int64))
@@ -473,6 +480,7 @@ class Side:
         )
         self.predicate = predicates[0] if self.is_uniform else None
         self.lineage = Lineage(() if self.is_uniform else predicates, self.lineage)
+        self._asked = None
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
