@@ -9,7 +9,6 @@ A *dimension* is an expression that predicates compare with constants. Sorted, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -118,16 +117,52 @@ def bound_of(subject: Expression, operator: int, literal: Literal | None) -> Bou
     return Bound(subject, operator, int(encode_values(values, subject.type)[0]), None)
 
 
+class Comparisons:
+    """Comparisons of one subject: each one's predicate by number, operator, code (int64 each) and text."""
+
+    def __init__(self, numbers: NDArray, operators: NDArray, codes: NDArray, texts: list[str | None]) -> None:
+        self.numbers = numbers
+        self.operators = operators
+        self.codes = codes
+        self.texts = texts
+
+    @classmethod
+    def of(cls, numbers: list[int], bounds: list[Bound]) -> Comparisons:
+        return cls(
+            np.array(numbers, np.int64),
+            np.array([bound.operator for bound in bounds], np.int64),
+            np.array([bound.code for bound in bounds], np.int64),
+            [bound.text for bound in bounds],
+        )
+
+    def joined(self, other: Comparisons) -> Comparisons:
+        return Comparisons(
+            np.concatenate([self.numbers, other.numbers]),
+            np.concatenate([self.operators, other.operators]),
+            np.concatenate([self.codes, other.codes]),
+            self.texts + other.texts,
+        )
+
+    def without(self, number: int) -> Comparisons:
+        """Those of the other predicates, of which the later ones move up by one."""
+        kept = self.numbers != number
+        numbers = self.numbers[kept]
+        texts = [text for text, is_kept in zip(self.texts, kept, strict=True) if is_kept]
+        return Comparisons(numbers - (numbers > number), self.operators[kept], self.codes[kept], texts)
+
+
 class Dimension:
     """An expression and the constants it is compared with: codes (int64, ascending), or texts."""
 
-    def __init__(self, expression: Expression, bounds: Iterable[Bound]) -> None:
+    def __init__(self, expression: Expression, compared: Comparisons) -> None:
         self.expression = expression
         self.is_text = expression.type is SqlType.VARCHAR
-        compared = [bound for bound in bounds if bound.operator < NOT_NULL]
-        self.texts = {text: i for i, text in enumerate(sorted({bound.text or "" for bound in compared}))}
-        codes = np.array([bound.code for bound in compared], np.int64)
-        self.constants: NDArray[np.int64] = np.arange(len(self.texts)) if self.is_text else np.unique(codes)
+        has_constant = compared.operators < NOT_NULL
+        texts = {text for text in compared.texts if text is not None} if self.is_text else set()
+        self.texts = {text: i for i, text in enumerate(sorted(texts))}
+        self.constants: NDArray[np.int64] = (
+            np.arange(len(self.texts)) if self.is_text else np.unique(compared.codes[has_constant])
+        )
         self._listed = pa.array(list(self.texts), pa.string())
 
     @property
@@ -138,13 +173,13 @@ class Dimension:
     def null_leaf(self) -> int:
         return 2 * len(self.constants) + 1
 
-    def intervals(self, bounds: list[Bound]) -> tuple[NDArray, NDArray]:
-        """First and last leaf within each of some bounds; of one that holds for no value, [1, 0]."""
-        operators = np.array([bound.operator for bound in bounds], np.int64)
+    def intervals(self, compared: Comparisons) -> tuple[NDArray, NDArray]:
+        """First and last leaf within each comparison; of one that holds for no value, [1, 0]."""
+        operators = compared.operators
         if self.is_text:
-            places = np.array([self.texts.get(bound.text or "", 0) for bound in bounds], np.int64)
+            places = np.array([self.texts.get(text or "", 0) for text in compared.texts], np.int64)
         else:
-            places = np.searchsorted(self.constants, np.array([bound.code for bound in bounds], np.int64))
+            places = np.searchsorted(self.constants, compared.codes)
         leaves = 2 * places + 1
         first = np.where(IS_OPEN_BELOW[operators], 0, leaves + FIRST_STEP[operators])
         last = np.where(IS_OPEN_ABOVE[operators], self.null_leaf - 1, leaves + LAST_STEP[operators])

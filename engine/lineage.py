@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .dimension import Bound, Dimension, Split, split
+from .dimension import Bound, Comparisons, Dimension, split
 from .errors import DataError
 from .evaluate import Rows
 from .expression import Expression
@@ -71,12 +71,22 @@ class Lineage:
     """
 
     def __init__(self, predicates: Iterable[Expression | None], previous: Lineage | None = None) -> None:
+        self._order = list(dict.fromkeys(predicates))
+        self._numbers = {predicate: number for number, predicate in enumerate(self._order)}
+        self._splits: dict[Expression | None, Split]
+        self._compared: dict[Expression, Comparisons]
+        before = [] if previous is None else previous._order
         known = {} if previous is None else previous._splits
-        self._splits: dict[Expression | None, Split] = {}
-        for predicate in predicates:
-            if predicate not in self._splits:
-                self._splits[predicate] = known.get(predicate) or split(predicate)
-        self._numbers = {predicate: number for number, predicate in enumerate(self._splits)}
+        left = left_out(before, self._order)
+        if previous is not None and left is not None:  # one has gone
+            self._splits = {one: parts for one, parts in known.items() if one is not before[left]}
+            kept = {subject: one.without(left) for subject, one in previous._compared.items()}
+            self._compared = {subject: one for subject, one in kept.items() if len(one.numbers)}
+        else:
+            stay = len(before) if previous is not None and self._order[: len(before)] == before else 0
+            self._splits = {one: known.get(one) or split(one) for one in self._order}
+            self._compared = dict(previous._compared) if previous is not None and stay else {}
+            self._compare(stay)
         self._users: dict[Expression, list[Expression]] = {}
         for predicate, parts in self._splits.items():
             if parts.rest is not None and predicate is not None:
@@ -85,38 +95,43 @@ class Lineage:
         self.words = (len(self._bits) + WORD_BITS - 1) // WORD_BITS
         self._set_intervals()
 
+    def _compare(self, first: int) -> None:
+        """Gather the comparisons of the predicates from number `first` on, by subject."""
+        subjects: dict[int, tuple[Expression, list[int], list[Bound]]] = {}
+        for number in range(first, len(self._order)):
+            for bound in self._splits[self._order[number]].bounds:
+                found = subjects.get(id(bound.subject))  # equal subjects are the same object
+                if found is None:
+                    found = subjects[id(bound.subject)] = bound.subject, [], []
+                found[1].append(number)
+                found[2].append(bound)
+        for subject, numbers, bounds in subjects.values():
+            more = Comparisons.of(numbers, bounds)
+            old = self._compared.get(subject)
+            self._compared[subject] = more if old is None else old.joined(more)
+
     def _set_intervals(self) -> None:
         """Find the dimensions, and what each predicate asks of them and of the bits."""
-        of_subject: dict[Expression, int] = {}
-        of_object: dict[int, int] = {}  # by identity: predicates stay, and comparing expressions takes long
-        bounds: list[list[Bound]] = []
-        numbers: list[list[int]] = []
-        for number, parts in enumerate(self._splits.values()):
-            for bound in parts.bounds:
-                at = of_object.get(id(bound.subject))
-                if at is None:
-                    at = of_object[id(bound.subject)] = of_subject.setdefault(bound.subject, len(of_subject))
-                    if at == len(bounds):
-                        bounds.append([])
-                        numbers.append([])
-                bounds[at].append(bound)
-                numbers[at].append(number)
-        self.dimensions = tuple(map(Dimension, of_subject, bounds))
+        self.dimensions = tuple(Dimension(subject, one) for subject, one in self._compared.items())
         self.leaf_counts = tuple(dimension.leaf_count for dimension in self.dimensions)
-        size = len(self._splits)
+        size = len(self._order)
         low = np.zeros((size, len(self.dimensions)), np.int64)
         high = np.tile(np.array(self.leaf_counts, np.int64) - 1, (size, 1))
-        for at, dimension in enumerate(self.dimensions):
-            first, last = dimension.intervals(bounds[at])
-            np.maximum.at(low[:, at], numbers[at], first)
-            np.minimum.at(high[:, at], numbers[at], last)
+        for at, (dimension, compared) in enumerate(
+            zip(self.dimensions, self._compared.values(), strict=True)
+        ):
+            first, last = dimension.intervals(compared)
+            np.maximum.at(low[:, at], compared.numbers, first)
+            np.minimum.at(high[:, at], compared.numbers, last)
         is_empty = low > high
         low[is_empty], high[is_empty] = 1, 0
         bits = np.zeros((size, self.words), np.int64)
-        for number, parts in enumerate(self._splits.values()):
-            if parts.rest is not None:
-                word, bit = self._bit(parts.rest)
-                bits[number, word] = bit
+        if self._bits:
+            for number, predicate in enumerate(self._order):
+                rest = self._splits[predicate].rest
+                if rest is not None:
+                    word, bit = self._bit(rest)
+                    bits[number, word] = bit
         self._all = Demand(low.astype(np.int32), high.astype(np.int32), bits)
 
     @property
@@ -211,6 +226,14 @@ class Lineage:
         demand = self.demand(predicate)
         is_within = (leaves >= demand.low[:, None]) & (leaves <= demand.high[:, None])
         return np.logical_and.reduce(is_within, axis=0, initial=True)
+
+
+def left_out(before: list[Expression | None], after: list[Expression | None]) -> int | None:
+    """The place of the one that is in `before` and not in `after`, if that is all the difference."""
+    if len(after) != len(before) - 1:
+        return None
+    at = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a is not b), len(after))
+    return at if before[at + 1 :] == after[at:] and before[:at] == after[:at] else None
 
 
 def first_failure(

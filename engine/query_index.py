@@ -105,13 +105,15 @@ class QueryIndex:
         )
         self._shortest = self._members.windows.min(axis=1, initial=np.iinfo(np.int64).max).tolist()
         self._fits: dict[tuple[int, int], Fits] = {}
-        self._file()
+        self._is_filed = False
         self._histograms = tuple(np.zeros(len(slices.ends) + 1, np.int64) for slices in self._slices)
-        self._hits = np.zeros(len(self._filing.entries), np.int64)
         self._counts = np.zeros(members, np.int64)
 
     def _file(self) -> None:
-        """Choose each member's place and fill the lists."""
+        """Choose each member's place and fill the lists; when the first pair is asked about."""
+        if self._is_filed:
+            return
+        self._is_filed = True
         members = self._members
         size = members.windows.shape[1]
         self._tree = np.empty(size, np.int64)
@@ -137,6 +139,7 @@ class QueryIndex:
             order = np.argsort(-members.windows[side], kind="stable")
             file_members(members, self._tree, self._checked, side, order, self._filing)
         self._counts_by_slice = not len(trees) and not self._checked.any()
+        self._hits = np.zeros(len(self._filing.entries), np.int64)
 
     @property
     def is_plain(self) -> bool:
@@ -162,6 +165,7 @@ class QueryIndex:
         age: int64[n] of the older rows; own_age: int64[n] of the probers, None if all are 0;
         leaves: int32[D, n]; words: int64[W, n].
         """
+        self._file()
         pairs = self._pairs(age, own_age, leaves, words)
         if self._counts_by_slice and own_age is None:
             count_plain(pairs[0], self._slices[probed], self._histograms[probed])
@@ -173,6 +177,7 @@ class QueryIndex:
 
     def settle(self) -> NDArray:
         """Pairs counted since the last settle, int64 by member; clears them."""
+        self._file()
         for rank, histogram in zip(self._ranks, self._histograms, strict=True):
             settle_plain(self._tree, self._checked, rank, histogram, self._counts)
         settle_hits(self._filing, self._hits, self._counts)
@@ -195,6 +200,7 @@ class QueryIndex:
         probed: 0 or 1 by pair; the rest as for count. Returns (entries written, next pair): it stops before a
         pair whose entries do not fit. Room for all members is enough for a pair.
         """
+        self._file()
         pairs = self._pairs(age, own_age, leaves, words)
         sides = np.ascontiguousarray(probed, np.uint8)
         count, pair = report_pairs(sides, *pairs, self._members, self._filing, start, out_member, out_pair)
@@ -279,6 +285,7 @@ class QueryIndex:
         )
 
     def _check(self) -> None:
+        self._file()
         members, filing = self._members, self._filing
         everyone = np.arange(members.windows.shape[1])
         # 1. lists follow one another, each by descending window, with the flag of its members

@@ -212,9 +212,7 @@ class WindowJoin:
             return
         self._unsettled = False
         self._in_cells = 0
-        found = self._count_index.settle()
-        if self._cells is not None:
-            found += self._cells.settle()
+        found = self._count_index.settle() if self._cells is None else self._cells.settle()
         for member, count in zip(self._counted, found.tolist(), strict=True):
             member.found += count
             self.counters.rows_out += count
