@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .dimension import Bound, Comparisons, Dimension, split
+from .dimension import Bound, Comparisons, Dimension, Split, split
 from .errors import DataError
 from .evaluate import Rows
 from .expression import Expression

@@ -416,6 +416,41 @@ def test_a_constant_that_fails() -> None:
 
 
 @settings(max_examples=60)
+@given(st.lists(st.lists(predicates(CERTAIN), max_size=4), min_size=1, max_size=4), ROWS, st.data())
+def test_made_from_the_one_before(
+    sets: list[list[Expression | None]], rows: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """Predicates come and go, one by one and many at once: as if made anew."""
+    source = table(*rows)
+    now = list(dict.fromkeys(sets[0]))
+    lineage = Lineage(now)
+    for more in sets[1:]:
+        now = list(dict.fromkeys([*now, *more[: data.draw(st.integers(0, 2))]]))
+        lineage = Lineage(now, lineage)
+        if len(now) > 1 and data.draw(st.booleans()):
+            now.pop(data.draw(st.integers(0, len(now) - 1)))
+            lineage = Lineage(now, lineage)
+        fresh = Lineage(now)
+        for one in (lineage, fresh):
+            tags, _ = one.tag(source.__getitem__, len(rows))
+            demand = one.demands(now)
+            answers = [
+                [
+                    bool(
+                        (demand.low[p] <= tags.leaves[:, row]).all()
+                        and (tags.leaves[:, row] <= demand.high[p]).all()
+                        and ((tags.words[:, row] & demand.bits[p]) == demand.bits[p]).all()
+                    )
+                    for row in range(len(rows))
+                ]
+                for p in range(len(now))
+            ]
+            if one is lineage:
+                found = answers
+        assert found == answers
+
+
+@settings(max_examples=60)
 @given(predicates(CERTAIN), predicates(CERTAIN), ROWS)
 def test_implies_is_sound(
     first: Expression | None, second: Expression | None, rows: list[tuple[Any, ...]]

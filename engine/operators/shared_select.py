@@ -122,6 +122,7 @@ class RowIndex(QueryIndex):
         Returns (entries written, next row): it stops before a row whose entries do not fit. Room for all
         lanes is enough for a row.
         """
+        self._file()
         count, row = report_rows(
             tags.leaves, tags.words, self._members, self._filing, start, out_lane, out_row
         )  # fmt: skip

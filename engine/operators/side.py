@@ -621,7 +621,7 @@ class ShelvesView:
 
     def take(self, rows: NDArray) -> pa.Array:
         fixed = [view for view in self._views if isinstance(view, FixedView)]
-        if len(fixed) == len(self._views):
+        if fixed and len(fixed) == len(self._views):
             return gather_fixed(fixed, rows)
         # Text: from each shelf what it has, and that put into order.
         shelf_of = rows >> ROW_BITS
