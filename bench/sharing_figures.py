@@ -14,7 +14,7 @@ from typing import Any
 
 from .figures import GREY, plotter, tidy
 from .outcome import Outcome
-from .sharing_strategies import Setting, Trial, is_built, run_trials
+from .sharing_strategies import Setting, Trial, run_trials
 
 COLOURS = {
     "pull-up": "#e08a1e", "push-down": "#4aa564", "chain": "#1b6ca8", "mem-opt": "#1b6ca8",
@@ -80,10 +80,7 @@ class Scale:
 def bench_figures(outcome: Outcome, scale: Scale, out: Path, forms: Sequence[Form] = FORMS) -> None:
     """Run the trials of all figures, each once, and draw them."""
     for form in forms:
-        trio, many = ([one for one in names if is_built(one)] for names in (form.trio, form.many))
-        left_out = [one for one in (*form.trio, *form.many) if one not in (*trio, *many)]
-        if left_out:
-            outcome.data.setdefault("strategies_left_out", []).extend(left_out)
+        trio, many = list(form.trio), list(form.many)
         ending = "" if form.index == "scan" else f"-{form.name}"
         if trio:
             by_windows, by_selection, by_join = trio_panels(scale)

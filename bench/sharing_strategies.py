@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.api import Engine, Query
-from penstock.engine.errors import UsageError
 
 from .drive import CREATE, Cuts, Feed
 from .outcome import Outcome
@@ -31,15 +30,6 @@ from .streams import Stream, cut_by_time, poisson_stream
 
 SECOND_US = 1_000_000
 SELECTED = 0.01  # of the pairs, on average, by queries with a selection each
-
-
-def is_built(strategy: str) -> bool:
-    """Whether the engine takes this keyword."""
-    try:
-        Engine(sharing=strategy)
-    except UsageError:
-        return False
-    return True
 
 
 def start_all(

@@ -23,11 +23,11 @@ from .lineage import Lineage
 from .member import Member
 from .operator import Counters, Operator, Stateless
 from .operators.join import WindowJoin
-from .operators.side import StoredRows
 from .operators.union import Union
 from .plan import CommonJoin, MemberNode
 from .queue import Outlet, Queue
 from .scheduler import QUANTUM_ROWS
+from .stored_rows import StoredRows
 from .types import SqlType
 
 

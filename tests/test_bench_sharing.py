@@ -20,7 +20,6 @@ from penstock.bench.sharing_figures import (
     SERVICE,
     Form,
     Scale,
-    bench_figures,
     draw,
     expected_state,
     many_panels,
@@ -41,7 +40,6 @@ from penstock.bench.sharing_strategies import (
     Setting,
     Trial,
     contestant,
-    is_built,
     key_shares,
     newcomers,
     run_trials,
@@ -122,7 +120,7 @@ def test_duckdb_forms_and_engine_count_what_a_double_loop_counts() -> None:
     duckdb = DuckDbShared(a, b, asks, tally)
     found = {name: form() for name, form in duckdb.forms().items()} | {"by rank": duckdb.by_rank()}
     cuts = list(zip(cut_by_time(a.ts, 50, 150), cut_by_time(b.ts, 50, 150), strict=True))
-    for sharing_name in filter(is_built, STRATEGIES):
+    for sharing_name in STRATEGIES:
         runner = contestant("engine", asks, Feed.of(a.table, b.table, cuts), tally, sharing_name)
         found[sharing_name] = runner.run(runner.prepare())
     assert len(found) >= 11
@@ -171,8 +169,6 @@ def test_a_lap_counts_what_follows_on_the_end_of_the_lap_before() -> None:
 
 @pytest.mark.parametrize("sharing_name", STRATEGIES)
 def test_all_laps_agree(sharing_name: str) -> None:
-    if not is_built(sharing_name):
-        pytest.skip("not built yet")
     outcome = Outcome("x")
     runner = Runner(lap_of(60, 20), [Ask(20), Ask(7, 0.5), Ask(13)], sharing_name)
     lapping = runner.contestant("engine")
@@ -270,14 +266,13 @@ def test_asks_of_a_setting() -> None:
 
 def test_trials_agree_and_hold_what_the_formulas_say() -> None:
     setting = Setting((1, 2, 4), 0.5, 0.1, 200)
-    built = [name for name in STRATEGIES if is_built(name)]
-    trials, tally, answers = run_trials(setting, built, "scan", 12, 0.5, 2)
+    trials, tally, answers = run_trials(setting, STRATEGIES, "scan", 12, 0.5, 2)
     outcome = Outcome("x")
     streams = [setting.stream(12, seed) for seed in (21, 31)]
     expected = expected_counts(setting.asks, *streams)
     tally.compare(outcome, "trial", answers | {"bare loop": {tally.note(expected)}})
     assert outcome.agrees
-    assert [trial.strategy for trial in trials] == built
+    assert [trial.strategy for trial in trials] == list(STRATEGIES)
     for trial in trials:
         assert trial.rows == sum(map(len, streams))
         assert trial.results == expected.sum()
@@ -332,15 +327,6 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     draw(rows, many, SERVICE, "service", tmp_path / "service.png")
     for name in ("memory", "service"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_strategies_that_are_not_there_are_left_out(tmp_path: Path) -> None:
-    assert is_built("unshared") and not is_built("no-such-thing")
-    outcome = Outcome("x")
-    form = Form("none", "auto", ("no-such-thing",), ("nor-this",), "")
-    bench_figures(outcome, TINY.scale, tmp_path, [form])
-    assert outcome.data["strategies_left_out"] == ["no-such-thing", "nor-this"]
-    assert not outcome.pictures and not outcome.lines
 
 
 def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

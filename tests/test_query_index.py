@@ -365,7 +365,7 @@ def test_many_members() -> None:
     assert index.longest(1, 0, leaves[[1]], words[:0]).tolist() == expected.tolist()
 
 
-@pytest.mark.skipif(not JIT, reason="a measurement")
+@pytest.mark.skipif(not JIT, reason="times compiled kernels; without the compiler there are none")
 def test_build_time() -> None:
     """Printed, not asserted: the index is built anew whenever a query comes or goes."""
     for size in (1000, 10_000):

@@ -45,11 +45,12 @@ from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue
+from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..verify import equal_keys
 from ..window import MAX_TS
 from .direction import Direction
-from .side import Side, StoredRows, as_matrix
+from .side import Side, as_matrix
 from .take_rows import Fault, take_rows
 
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache

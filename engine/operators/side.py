@@ -13,7 +13,6 @@ needs to be kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ..expression import Expression, columns_of
 from ..functions import may_raise
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
-from ..kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
+from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from ..lineage import Demand, Failure, Lineage
 from ..member import Member
@@ -36,50 +35,15 @@ from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
 from ..queue import Queue
 from ..shelf import Shelf
-from ..store import FixedColumn, FixedView, TextColumn, valid_bytes
+from ..shelves_view import ShelvesView
+from ..store import valid_bytes
+from ..stored_rows import StoredRows, births_of, stored
 from ..types import ARROW_TYPES, SqlType
 from ..window import FOREVER
+from .examined import Examined, Needed
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
 NO_TAGS: tuple[NDArray, ...] = ()
-
-
-@dataclass(slots=True)
-class Needed:
-    """Of a batch: positions of the rows some member needs (None: all), and of these how long each lives
-    (None: all alike), how far it looks back (None: as far as there are rows), its leaves and words. And how
-    long all rows live, 0 for those nobody needs, and which predicates fail."""
-
-    there: NDArray | None = None
-    lifetime: NDArray | None = None
-    reach: NDArray | None = None
-    leaves: tuple[NDArray, ...] = ()
-    words: tuple[NDArray, ...] = ()
-    lifetimes: NDArray | None = None
-    failures: list[Failure] = field(default_factory=list)
-
-    def take(self, positions: NDArray) -> Needed:
-        """Some of these rows."""
-        return Needed(
-            positions if self.there is None else self.there[positions],
-            None if self.lifetime is None else self.lifetime[positions],
-            None if self.reach is None else self.reach[positions],
-            tuple(values[positions] for values in self.leaves),
-            tuple(values[positions] for values in self.words),
-            self.lifetimes,
-            self.failures,
-        )
-
-
-@dataclass(slots=True)
-class Examined:
-    """A batch, of which `rows` take part, with these keys; or what fails on it."""
-
-    batch: Batch
-    needed: Needed
-    rows: Batch
-    keys: list[pa.Array]
-    failures: tuple[Failure, ...]
 
 
 class Side:
@@ -573,86 +537,6 @@ class Side:
         assert len({shelf.lifetime for shelf in self.shelves}) == len(self.shelves), "two shelves of one age"
 
 
-@dataclass(slots=True)
-class StoredRows:
-    """Rows as they are stored: times, places in the stream (if kept), keys, births, columns."""
-
-    ts: NDArray
-    places: NDArray
-    keys: NDArray
-    births: NDArray
-    arrays: list[pa.Array]
-
-    def take(self, positions: NDArray) -> StoredRows:
-        arrow = pa.array(positions)
-        return StoredRows(
-            self.ts[positions],
-            self.places[positions] if len(self.places) else self.places,
-            self.keys[positions],
-            self.births[positions],
-            [array.take(arrow) for array in self.arrays],
-        )
-
-
-def births_of(shelf: Shelf) -> NDArray:
-    return np.zeros(len(shelf), np.int32) if shelf.births is None else shelf.births.live
-
-
-def stored(column: FixedColumn | TextColumn) -> pa.Array:
-    """The live values of a stored column."""
-    buffer = column.starts if isinstance(column, TextColumn) else column.values
-    end = buffer.end - isinstance(column, TextColumn)
-    return column.view().take(np.arange(buffer.tail, end))
-
-
 def as_matrix(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:
     """Rows of equal length as one array."""
     return np.stack(rows) if rows else np.empty((0, length), dtype)
-
-
-class ShelvesView:
-    """A column that lies on several shelves, by references."""
-
-    __slots__ = ("_type", "_views")
-
-    def __init__(self, views: list[View], type_: pa.DataType) -> None:
-        self._views = views
-        self._type = type_
-
-    def take(self, rows: NDArray) -> pa.Array:
-        fixed = [view for view in self._views if isinstance(view, FixedView)]
-        if fixed and len(fixed) == len(self._views):
-            return gather_fixed(fixed, rows)
-        # Text: from each shelf what it has, and that put into order.
-        shelf_of = rows >> ROW_BITS
-        order = np.argsort(shelf_of, kind="stable")
-        cuts = shelf_of[order].searchsorted(np.arange(len(self._views) + 1)).tolist()
-        parts = [
-            view.take(rows[order[start:stop]] & ROW_MASK)
-            for view, start, stop in zip(self._views, cuts[:-1], cuts[1:], strict=True)
-            if stop > start
-        ]
-        if not parts:
-            return pa.nulls(0, self._type)
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return pa.concat_arrays(parts).take(pa.array(places))
-
-    def text_bytes(self, rows: NDArray) -> int:
-        if all(isinstance(view, FixedView) for view in self._views):
-            return 0
-        shelf_of = rows >> ROW_BITS
-        return sum(
-            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self._views)
-        )
-
-
-def gather_fixed(views: list[FixedView], refs: NDArray) -> pa.Array:
-    """Values of a fixed-width column that lies on several shelves."""
-    values = np.empty(len(refs), views[0].data.dtype)
-    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for view in views) else None
-    for number, view in enumerate(views):
-        gather_shelf(refs, number, view.data, view.base, values)
-        if valid is not None and view.valid is not None:
-            gather_shelf(refs, number, *view.valid, valid)
-    return views[0].array(values, valid)

@@ -15,7 +15,8 @@ from ..errors import DataError
 from ..expression import Expression
 from ..member import Member
 from ..queue import Queue, bound_of, instants_of
-from .side import Examined, Side
+from .examined import Examined
+from .side import Side
 
 
 @dataclass(frozen=True, slots=True)

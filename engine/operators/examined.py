@@ -1,0 +1,49 @@
+"""A batch as one side of a join sees it, before anything changes: what takes part, and what fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..batch import Batch
+from ..lineage import Failure
+
+
+@dataclass(slots=True)
+class Needed:
+    """Of a batch: positions of the rows some member needs (None: all), and of these how long each lives
+    (None: all alike), how far it looks back (None: as far as there are rows), its leaves and words. And how
+    long all rows live, 0 for those nobody needs, and which predicates fail."""
+
+    there: NDArray | None = None
+    lifetime: NDArray | None = None
+    reach: NDArray | None = None
+    leaves: tuple[NDArray, ...] = ()
+    words: tuple[NDArray, ...] = ()
+    lifetimes: NDArray | None = None
+    failures: list[Failure] = field(default_factory=list)
+
+    def take(self, positions: NDArray) -> Needed:
+        """Some of these rows."""
+        return Needed(
+            positions if self.there is None else self.there[positions],
+            None if self.lifetime is None else self.lifetime[positions],
+            None if self.reach is None else self.reach[positions],
+            tuple(values[positions] for values in self.leaves),
+            tuple(values[positions] for values in self.words),
+            self.lifetimes,
+            self.failures,
+        )
+
+
+@dataclass(slots=True)
+class Examined:
+    """A batch, of which `rows` take part, with these keys; or what fails on it."""
+
+    batch: Batch
+    needed: Needed
+    rows: Batch
+    keys: list[pa.Array]
+    failures: tuple[Failure, ...]

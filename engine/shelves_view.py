@@ -1,0 +1,59 @@
+"""Columns that lie on several shelves, read by references to their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .batch import View
+from .kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
+from .store import FixedView
+
+
+class ShelvesView:
+    """A column that lies on several shelves, by references."""
+
+    __slots__ = ("_type", "_views")
+
+    def __init__(self, views: list[View], type_: pa.DataType) -> None:
+        self._views = views
+        self._type = type_
+
+    def take(self, rows: NDArray) -> pa.Array:
+        fixed = [view for view in self._views if isinstance(view, FixedView)]
+        if fixed and len(fixed) == len(self._views):
+            return gather_fixed(fixed, rows)
+        # Text: from each shelf what it has, and that put into order.
+        shelf_of = rows >> ROW_BITS
+        order = np.argsort(shelf_of, kind="stable")
+        cuts = shelf_of[order].searchsorted(np.arange(len(self._views) + 1)).tolist()
+        parts = [
+            view.take(rows[order[start:stop]] & ROW_MASK)
+            for view, start, stop in zip(self._views, cuts[:-1], cuts[1:], strict=True)
+            if stop > start
+        ]
+        if not parts:
+            return pa.nulls(0, self._type)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(places))
+
+    def text_bytes(self, rows: NDArray) -> int:
+        if all(isinstance(view, FixedView) for view in self._views):
+            return 0
+        shelf_of = rows >> ROW_BITS
+        return sum(
+            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self._views)
+        )
+
+
+def gather_fixed(views: list[FixedView], refs: NDArray) -> pa.Array:
+    """Values of a fixed-width column that lies on several shelves."""
+    values = np.empty(len(refs), views[0].data.dtype)
+    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for view in views) else None
+    for number, view in enumerate(views):
+        gather_shelf(refs, number, view.data, view.base, values)
+        if valid is not None and view.valid is not None:
+            gather_shelf(refs, number, *view.valid, valid)
+    return views[0].array(values, valid)
