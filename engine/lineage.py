@@ -134,11 +134,6 @@ class Lineage:
                     bits[number, word] = bit
         self._all = Demand(low.astype(np.int32), high.astype(np.int32), bits)
 
-    @property
-    def is_trivial(self) -> bool:
-        """Whether every row satisfies every predicate."""
-        return not self.dimensions and not self._bits
-
     def demand(self, predicate: Expression | None) -> Demand:
         """What the tags of a row that satisfies the predicate are."""
         number = self._numbers[predicate]
