@@ -4,6 +4,11 @@ A column is an Arrow array, or a promise of one for when somebody asks: gathered
 together from parts (`Joint`), cut out of a longer one (`Cut`). Joins pass row numbers on, and only the
 columns a sink needs are ever copied.
 A batch that is only counted has a length and neither times nor columns.
+
+Rows are changes of a bag. A row without more said enters it at its ts. With a sign of -1 it leaves it, and
+has the values and the ets of the one that entered. With an ets it leaves by itself at that time: nobody sends a
+-1 then, and whoever keeps it has to let it go. So every row that enters with a finite ets is gone at its ets,
+or earlier by a -1; every other row is there until a -1 comes.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from .window import FOREVER
 
 NO_ROWS = np.empty(0, np.int64)
 
@@ -77,14 +84,25 @@ LazyColumn: TypeAlias = pa.Array | Gather | Joint | Cut
 
 
 class Batch:
-    """`length` rows: their times (int64, non-decreasing) and their columns."""
+    """`length` rows: their times (int64, non-decreasing) and their columns.
 
-    __slots__ = ("_columns", "length", "ts")
+    sign: int8, +1 or -1; None: all rows enter. ets: int64; None: FOREVER, no row leaves by itself.
+    """
 
-    def __init__(self, ts: NDArray, columns: Sequence[LazyColumn]) -> None:
+    __slots__ = ("_columns", "ets", "length", "sign", "ts")
+
+    def __init__(
+        self,
+        ts: NDArray,
+        columns: Sequence[LazyColumn],
+        sign: NDArray | None = None,
+        ets: NDArray | None = None,
+    ) -> None:
         self.ts = ts
         self.length = len(ts)
         self._columns: list[LazyColumn] = list(columns)
+        self.sign = sign
+        self.ets = ets
 
     @classmethod
     def counted(cls, length: int) -> Batch:
@@ -116,7 +134,11 @@ class Batch:
 
     def select(self, indexes: Sequence[int]) -> Batch:
         """The same rows with these columns."""
-        return Batch(self.ts, [self._columns[index] for index in indexes])
+        return self.with_columns([self._columns[index] for index in indexes])
+
+    def with_columns(self, columns: Sequence[LazyColumn]) -> Batch:
+        """The same changes of rows with other columns."""
+        return Batch(self.ts, columns, self.sign, self.ets)
 
     def take(self, positions: NDArray) -> Batch:
         """The rows at these positions, which are in order; columns are copied when somebody reads them."""
@@ -130,7 +152,12 @@ class Batch:
                 return Gather(column.view, rows[key])
             return Gather(ColumnView(self, index), positions)
 
-        return Batch(self.ts[positions], [at(i, column) for i, column in enumerate(self._columns)])
+        return Batch(
+            self.ts[positions],
+            [at(i, column) for i, column in enumerate(self._columns)],
+            None if self.sign is None else self.sign[positions],
+            None if self.ets is None else self.ets[positions],
+        )
 
     def slice(self, start: int, stop: int) -> Batch:
         """Rows [start, stop), without copying."""
@@ -141,11 +168,28 @@ class Batch:
                 return Gather(column.view, column.rows[start:stop])
             return Cut(self, index, start, stop - start)
 
-        return Batch(self.ts[start:stop], [part(index) for index in range(self.width)])
+        return Batch(
+            self.ts[start:stop],
+            [part(index) for index in range(self.width)],
+            None if self.sign is None else self.sign[start:stop],
+            None if self.ets is None else self.ets[start:stop],
+        )
+
+    @property
+    def signs(self) -> NDArray:
+        """int8 per row, also where all are +1."""
+        return np.ones(self.length, np.int8) if self.sign is None else self.sign
+
+    @property
+    def ends(self) -> NDArray:
+        """int64 per row: when it leaves by itself, FOREVER if it does not."""
+        return np.full(self.length, FOREVER, np.int64) if self.ets is None else self.ets
 
     def _check(self) -> None:
         assert len(self.ts) == 0 or len(self.ts) == self.length, "times and length differ"
         assert bool(np.all(self.ts[1:] >= self.ts[:-1])), "rows out of time order"
+        for one in (self.sign, self.ets):
+            assert one is None or len(one) == self.length, "signs or ends and length differ"
         for column in self._columns:
             rows = len(column.rows if isinstance(column, Gather) else column)
             assert rows == len(self.ts), "a column is longer or shorter than the batch"
@@ -173,4 +217,9 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     ts = np.concatenate([batch.ts for batch in batches])
-    return Batch(ts, [Joint(batches, index, len(ts)) for index in range(batches[0].width)])
+    return Batch(
+        ts,
+        [Joint(batches, index, len(ts)) for index in range(batches[0].width)],
+        None if all(b.sign is None for b in batches) else np.concatenate([b.signs for b in batches]),
+        None if all(b.ets is None for b in batches) else np.concatenate([b.ends for b in batches]),
+    )

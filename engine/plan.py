@@ -159,21 +159,127 @@ class UnionNode:
     inputs: tuple[PlanNode, ...]
 
 
-PlanNode = SourceNode | WindowNode | SelectNode | JoinNode | MemberNode | UnionNode
+@dataclass(frozen=True, slots=True)
+class TableNode:
+    """Rows of a static table, all there before the first row of any stream and for ever."""
+
+    table: str
+    types: tuple[SqlType, ...]
+    columns: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveNode:
+    """Rows of a window as changes: those of a RANGE window enter with their ets, those of a ROWS window enter
+    and are withdrawn. `partition`: columns of the input, for a ROWS window each."""
+
+    input: PlanNode
+    window: Window
+    partition: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LifetimeNode:
+    """Pairs of a join of two streams with the ets they have: the earlier of both rows'.
+
+    The last two columns of the input are the two rows' ts, and are not passed on. sizes: of the two windows,
+    None if unbounded.
+    """
+
+    input: PlanNode
+    sizes: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireNode:
+    """The same rows without ets: what leaves by itself in the input is withdrawn by a -1 at that time."""
+
+    input: PlanNode
+
+
+JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeJoinNode:
+    """A join of any two inputs. Keys: columns of each side, equal in pairs; NULL equals nothing.
+
+    residual: over the left's columns, then the right's. Gives left's columns, then right's; semi and anti
+    joins left's only. An outer join gives a row without a partner once, with NULLs.
+    instants: rows of one ts are joined together, once that instant is over.
+    """
+
+    kind: JoinKind
+    left: PlanNode
+    right: PlanNode
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    residual: Expression | None
+    instants: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCallNode:
+    """An aggregate over a column of the input; `argument` None: COUNT(*)."""
+
+    function: Literal["count", "sum", "avg", "min", "max"]
+    argument: int | None
+    distinct: bool
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateNode:
+    """A row per group: the first `keys` columns of the input are its key, then come the aggregates.
+
+    Without keys there is always one row. withdrawn: whether -1 may come in; without them MIN and MAX need to
+    keep only what can still become the answer.
+    """
+
+    input: PlanNode
+    keys: int
+    calls: tuple[AggregateCallNode, ...]
+    withdrawn: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TallyNode:
+    """Rows by how often they come: DISTINCT (one input), UNION, INTERSECT [ALL], EXCEPT [ALL] (two)."""
+
+    kind: Literal["distinct", "union", "intersect", "except"]
+    all: bool
+    inputs: tuple[PlanNode, ...]
+
+
+PlanNode = (
+    SourceNode
+    | WindowNode
+    | SelectNode
+    | JoinNode
+    | MemberNode
+    | UnionNode
+    | TableNode
+    | ArriveNode
+    | LifetimeNode
+    | ExpireNode
+    | ChangeJoinNode
+    | AggregateNode
+    | TallyNode
+)
 
 
 def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
     """The node's inputs, left to right."""
     match node:
-        case SourceNode():
+        case SourceNode() | TableNode():
             return ()
-        case SelectNode() | WindowNode():
+        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | AggregateNode():
             return (node.input,)
-        case JoinNode():
+        case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
         case MemberNode():
             return (node.join.left, node.join.right)
-        case UnionNode():
+        case UnionNode() | TallyNode():
             return node.inputs
 
 
@@ -187,10 +293,17 @@ def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:
 def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     """Types of the columns a node gives."""
     match node:
-        case SourceNode():
+        case SourceNode() | TableNode():
             return node.types
-        case WindowNode():
+        case WindowNode() | ArriveNode() | ExpireNode():
             return plan_types(node.input)
+        case LifetimeNode():
+            return plan_types(node.input)[:-2]
+        case AggregateNode():
+            return plan_types(node.input)[: node.keys] + tuple(call.type for call in node.calls)
+        case ChangeJoinNode():
+            one = plan_types(node.left)
+            return one if node.kind in ("semi", "anti") else one + plan_types(node.right)
         case SelectNode():
             if node.outputs is None:
                 return plan_types(node.input)
@@ -202,5 +315,5 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return tuple(left[i] for i in node.left_side.columns) + tuple(
                 right[i] for i in node.right_side.columns
             )
-        case UnionNode():
+        case UnionNode() | TallyNode():
             return plan_types(node.inputs[0])

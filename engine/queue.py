@@ -3,10 +3,15 @@
 A punctuation at T promises that nothing below T follows what is in the queue. It only grows, so the queue
 keeps the last one. `closed` promises that nothing follows at all. What may be consumed is decided by these
 promises alone, never by who runs when: that is what makes results independent of the scheduler.
+
+A time-message at T says that rows with ets <= T which have passed through the queue are gone. With
+`piggyback` a message is purged as soon as anything younger comes in, which tells the time as well: then at
+most one message is in the queue, and it is the last thing in it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -19,7 +24,10 @@ BEGINNING = -MAX_TS
 class Queue:
     """First in, first out, one producer, one consumer."""
 
-    __slots__ = ("batches", "closed", "columns", "punctuation", "rows", "wake")
+    __slots__ = (
+        "batches", "closed", "columns", "messages", "messages_in", "messages_purged", "piggyback",
+        "punctuation", "rows", "wake",
+    )  # fmt: skip
 
     def __init__(self, punctuation: int = BEGINNING, columns: tuple[int, ...] | None = None) -> None:
         self.columns = columns
@@ -30,13 +38,39 @@ class Queue:
         self.punctuation = punctuation
         self.closed = False
         self.rows = 0
+        self.piggyback = False
+        self.messages: list[int] = []
+        """Times of messages not yet read, in order."""
+        self.messages_in = self.messages_purged = 0
 
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
         if batch.length:
+            if self.messages and self.piggyback:
+                self._purge()
             self.batches.append(batch if self.columns is None else batch.select(self.columns))
             self.rows += batch.length
             self.wake()
+
+    def tell(self, times: Sequence[int]) -> None:
+        """Add time-messages, in order."""
+        self.messages_in += len(times)
+        if self.messages and self.piggyback:
+            self._purge()
+        self.messages_purged += len(times) - 1 if self.piggyback else 0
+        self.messages += times[-1:] if self.piggyback else times
+        self.wake()
+
+    def _purge(self) -> None:
+        self.messages_purged += len(self.messages)
+        self.messages.clear()
+
+    def read_messages(self, bound: int) -> int:
+        """The time of the last message up to `bound`, taken with all before it; BEGINNING if there is none."""
+        taken = bisect_right(self.messages, bound)
+        last = self.messages[taken - 1] if taken else BEGINNING
+        del self.messages[:taken]
+        return last
 
     def put_back(self, batch: Batch) -> None:
         """Return rows that were taken: they are the oldest."""
@@ -57,6 +91,7 @@ class Queue:
     def clear(self) -> None:
         """Forget what is in the queue."""
         self.batches.clear()
+        self.messages.clear()
         self.rows = 0
 
     def pop(self) -> Batch:
@@ -140,6 +175,11 @@ class Outlet:
     def put(self, batch: Batch) -> None:
         for queue in self.queues:
             queue.put(batch)
+
+    def tell(self, times: Sequence[int]) -> None:
+        """Send time-messages, in order: what has gone by these times had been passed on."""
+        for queue in self.queues:
+            queue.tell(times)
 
     def promise(self, ts: int) -> None:
         """Nothing below `ts` follows."""

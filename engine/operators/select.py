@@ -71,5 +71,5 @@ class Select(Stateless):
             return batch.select(self._only_columns)
         if self._node.outputs is not None:
             columns = [evaluate(output, batch.column, batch.length) for output in self._node.outputs]
-            return Batch(batch.ts, columns)
+            return batch.with_columns(columns)
         return batch
