@@ -30,12 +30,12 @@ class Speed(click.ParamType):
 
 
 class SharingChoice(click.Choice):  # generic only from Click 8.2 on
-    """All modes are known by name; help lists those that are built."""
+    """Modes by name, checked where they are used."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        from penstock.options import BUILT  # loads Numba: only when help is asked for
+        from penstock.options import KNOWN  # loads Numba: only when help is asked for
 
-        return f"[{'|'.join(BUILT['sharing'])}]"
+        return f"[{'|'.join(KNOWN[str(param.name)])}]"
 
 
 class InputCommand(click.Command):

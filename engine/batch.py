@@ -6,9 +6,9 @@ columns a sink needs are ever copied.
 A batch that is only counted has a length and neither times nor columns.
 
 Rows are changes of a bag. A row without more said enters it at its ts. With a sign of -1 it leaves it, and
-has the values and the ets of the one that entered. With an ets it leaves by itself at that time: nobody sends a
--1 then, and whoever keeps it has to let it go. So every row that enters with a finite ets is gone at its ets,
-or earlier by a -1; every other row is there until a -1 comes.
+has the values and the ets of the one that entered. With an ets it leaves by itself at that time: nobody sends
+a -1 then, and whoever keeps it has to let it go. So every row that enters with a finite ets is gone at its
+ets, or earlier by a -1; every other row is there until a -1 comes.
 """
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ class Batch:
     @property
     def width(self) -> int:
         return len(self._columns)
+
+    @property
+    def lazy_columns(self) -> list[LazyColumn]:
+        """The columns as they are, gathered or not."""
+        return self._columns
 
     def column(self, index: int) -> pa.Array:
         """The column as Arrow, gathered on first use."""

@@ -32,11 +32,10 @@ def fingerprint(
         if type_ is SqlType.NULL:
             continue
         if type_ is SqlType.VARCHAR:
-            codes = hash_texts(*text_buffers(array))
+            one, two = hash_texts(*text_buffers(array))
         else:
-            code = encode_values(array, type_)
-            codes = code, code
-        hash_column(a, b, *codes, valid_bytes(array) if array.null_count else NO_VALIDITY)
+            one = two = encode_values(array, type_)
+        hash_column(a, b, one, two, valid_bytes(array) if array.null_count else NO_VALIDITY)
     for one in more:
         hash_column(a, b, one, one, NO_VALIDITY)
     return a, b

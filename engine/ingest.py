@@ -20,13 +20,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .batch import NO_ROWS, Batch, concatenate
-from .convert import convert_column
-from .errors import DataError, LateError, SchemaError, did_you_mean
+from .declared import Declared
+from .errors import DataError, LateError
 from .expression import write_duration, write_span, write_time
 from .queue import BEGINNING, Outlet
 from .reorder import Reorder
 from .store import fixed_values, valid_bytes
-from .types import ARROW_TYPES, SqlType
+from .stream_clock import Progress
+from .types import SqlType
 from .window import MAX_TS
 
 BATCH_ROWS = 32_768
@@ -61,15 +62,13 @@ class Ingest:
         self.last_ts = BEGINNING
         self.watermark = BEGINNING
         self._held = Reorder()
-        self._known_schema: pa.Schema | None = None
-        self._positions: list[int] = []
-        self._fits = False
-        self._places = {name.lower(): place for place, name in enumerate(schema.columns)}
+        self._declared = Declared(schema.name, schema.columns, schema.types)
+        self.progress = Progress()
 
     def push(self, table: pa.Table) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""
         # 1. check
-        table = self._declared(table)
+        table = self._declared.take(table)
         parts = table.to_batches(max_chunksize=BATCH_ROWS)
         ts = self._times(parts)
         if not len(ts):
@@ -110,47 +109,6 @@ class Ingest:
     @property
     def rows_held(self) -> int:
         return len(self._held)
-
-    def _declared(self, table: pa.Table) -> pa.Table:
-        """The declared columns, by name whatever the case, as their declared types."""
-        if table.schema != self._known_schema:
-            self._positions = self._find(table.schema.names)
-            types = [table.schema.field(position).type for position in self._positions]
-            in_place = self._positions == list(range(len(table.schema.names)))
-            self._fits = in_place and types == [ARROW_TYPES[type_] for type_ in self.schema.types]
-            self._known_schema = table.schema
-        if self._fits:
-            return table
-        declared = zip(self.schema.columns, self.schema.types, self._positions, strict=True)
-        columns = [
-            convert_column(table.column(position), type_, name, self.schema.name)
-            for name, type_, position in declared
-        ]
-        return pa.Table.from_arrays(columns, names=self.schema.columns)
-
-    def _find(self, names: list[str]) -> list[int]:
-        """Where the declared columns stand among `names`; one spelt as declared goes before others."""
-        places: dict[int, int] = {}
-        for position, name in enumerate(names):
-            place = self._places.get(name.lower())
-            if place is None:
-                continue
-            declared = self.schema.columns[place]
-            rival = names[places[place]] if place in places else None
-            if rival is not None and (rival == declared) == (name == declared):
-                raise SchemaError(
-                    f"Expected one column `{declared}`, found `{rival}` and `{name}`", source=self.schema.name
-                )
-            if rival is None or name == declared:
-                places[place] = position
-        for place, (name, type_) in enumerate(zip(self.schema.columns, self.schema.types, strict=True)):
-            if place not in places:
-                raise SchemaError(
-                    f"Expected a column `{name}` ({type_}), found none",
-                    source=self.schema.name,
-                    hint=did_you_mean(name, names),
-                )
-        return [places[place] for place in range(len(places))]
 
     def _times(self, parts: list[pa.RecordBatch]) -> NDArray:
         """The time column as int64, without NULLs."""

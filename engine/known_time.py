@@ -4,7 +4,7 @@ promises   as far as its inputs have come, rows or not
 messages   from time-messages, and from the rows themselves
 rows       from the rows alone: if none comes, it hears of nothing (the input-triggered approach)
 
-The end of the inputs tells the time in any case.
+The end of the inputs tells the time in any case. One that ended before the others, a table, tells nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class KnownTime:
 
     def learn(self, bound: int, taken: Sequence[Batch | None]) -> int:
         """After rows up to `bound` were taken from the inputs: the time up to which expiry is known."""
-        closed = all(queue.closed and not queue.batches for queue in self._inputs)
-        come = min(bound, min(queue.punctuation for queue in self._inputs))
-        if self._how == "promises" or closed:
+        still = [queue.punctuation for queue in self._inputs if queue.batches or not queue.closed]
+        come = min(bound, *still) if still else max(queue.punctuation for queue in self._inputs)
+        if self._how == "promises" or not still:
             known = come
         else:
             known = max((int(batch.ts[-1]) for batch in taken if batch is not None), default=BEGINNING)

@@ -64,7 +64,7 @@ def pass_time(inputs: Sequence[Queue], output: Outlet) -> bool:
     """Promise what the inputs promise, less what they still hold; False if that is nothing new."""
     now = min(queue.frontier for queue in inputs)
     if now == MAX_TS and not output.closed:
-        output.promise(min(queue.punctuation for queue in inputs))
+        output.promise(max(queue.punctuation for queue in inputs))  # one that ended early tells nothing
         output.close()
         return True
     if output.punctuation < now < MAX_TS:

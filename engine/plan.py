@@ -5,8 +5,8 @@ Columns are positions in the input. A plan holds no state; running it twice give
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .expression import Expression
@@ -216,6 +216,8 @@ class ChangeJoinNode:
     right_keys: tuple[int, ...]
     residual: Expression | None
     instants: bool = False
+    text: str = field(default="", compare=False)
+    """The keys' condition, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,8 @@ class AggregateNode:
     keys: int
     calls: tuple[AggregateCallNode, ...]
     withdrawn: bool
+    names: tuple[str, ...] = field(default=(), compare=False)
+    """Keys and aggregates, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +285,22 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.join.left, node.join.right)
         case UnionNode() | TallyNode():
             return node.inputs
+
+
+def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
+    """The same node over changed inputs."""
+    match node:
+        case SourceNode() | TableNode():
+            return node
+        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | AggregateNode():
+            return replace(node, input=change(node.input))
+        case JoinNode() | ChangeJoinNode():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case MemberNode():
+            join = replace(node.join, left=change(node.join.left), right=change(node.join.right))
+            return replace(node, join=join)
+        case UnionNode() | TallyNode():
+            return replace(node, inputs=tuple(map(change, node.inputs)))
 
 
 def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:

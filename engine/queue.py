@@ -65,12 +65,17 @@ class Queue:
         self.messages_purged += len(self.messages)
         self.messages.clear()
 
-    def read_messages(self, bound: int) -> int:
-        """The time of the last message up to `bound`, taken with all before it; BEGINNING if there is none."""
+    def take_messages(self, bound: int) -> list[int]:
+        """The times of the messages up to `bound`, which are read thereby."""
         taken = bisect_right(self.messages, bound)
-        last = self.messages[taken - 1] if taken else BEGINNING
+        times = self.messages[:taken]
         del self.messages[:taken]
-        return last
+        return times
+
+    def read_messages(self, bound: int) -> int:
+        """The time of the last message up to `bound`, taken with all before it; BEGINNING if none."""
+        times = self.take_messages(bound)
+        return times[-1] if times else BEGINNING
 
     def put_back(self, batch: Batch) -> None:
         """Return rows that were taken: they are the oldest."""

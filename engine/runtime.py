@@ -1,29 +1,31 @@
 """Running plans: streams in, pipelines of operators joined by queues, sinks out.
 
 A pipeline is one query's own operators. Joins are run by groups: those that queries have in common once, for
-all of them. Selects over one stream are run by one operator as soon as there are two. A query that fails on
+all of them. Selects over one stream are run by one operator as soon as there are two. Stateful operators of
+incremental queries are parts, which queries with equal sub-plans have in common. A query that fails on
 the data (an overflow, a division by zero) stops alone: its pipeline is taken out, its error is kept, the
 others go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 
 import pyarrow as pa
 
+from .build_operator import Approach, IncrementalNode, build_operator
 from .errors import DataError
-from .group import Arrange, Form, Group, build_form
+from .group import Arrange, Group, build_form
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
-from .operators.sink import Sink
+from .operators.sink import Netting, Sink
 from .operators.union import Union
+from .pipeline import Part, Pipeline
 from .plan import (
     CommonJoin,
     JoinNode,
@@ -32,56 +34,17 @@ from .plan import (
     SelectNode,
     SharedSelectNode,
     SourceNode,
+    TableNode,
     UnionNode,
     WindowNode,
     plan_inputs,
     plan_nodes,
+    plan_types,
 )
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
-
-
-@dataclass
-class Pipeline:
-    """One query at work. `operators` and `joins` by the number of their plan node; the sink is in neither."""
-
-    name: str
-    plan: PlanNode
-    sink: Sink
-    operators: dict[int, Operator] = field(default_factory=dict)
-    joins: dict[int, tuple[Group, Member]] = field(default_factory=dict)
-    shares: dict[int, tuple[SharedSelect, Share]] = field(default_factory=dict)
-    """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
-    taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
-    error: Exception | None = None
-    tally: tuple[Form | SharedSelect, Member | Share] | None = None
-    """Where results are counted, if that is in the join or the select itself."""
-
-    @property
-    def all_operators(self) -> list[Operator]:
-        """Sources first, the sink last; of what queries have in common, what is this query's alone."""
-        alone = [
-            operator
-            for group, _ in self.joins.values()
-            if len(group.members) == 1
-            for operator in group.form.operators
-        ]
-        alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
-        return [*alone, *self.own_operators]
-
-    @property
-    def own_operators(self) -> list[Operator]:
-        """Without joins and selects in common."""
-        return [*self.operators.values(), self.sink]
-
-    @property
-    def count(self) -> int:
-        """Result rows so far."""
-        if self.tally is None:
-            return self.sink.count
-        form, member = self.tally
-        form.settle()
-        return self.sink.count + member.found
+from .static_table import StaticTable
+from .stream_clock import StreamClock
 
 
 class Runtime:
@@ -109,11 +72,18 @@ class Runtime:
         """The only select over a stream, by its number in its plan; by stream."""
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
+        self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
+        self.parts: dict[Hashable, Part] = {}
+        """By approach, plan and how many rows of each stream had come when it began."""
+        self._part_numbers = count(1)
+        self._unsettled: list[Sink] = []
+        """Sinks that hold changes of an instant of which more may be on the way."""
         self._clock = clock
+        self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[int, Pipeline | Group | SharedSelect] = {}
+        self._owners: dict[int, Part | Group | SharedSelect] = {}
         self._failures: list[Exception] = []
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
@@ -121,10 +91,31 @@ class Runtime:
         self.streams[schema.name] = Ingest(schema)
         return self.streams[schema.name]
 
-    def add_query(self, name: str, plan: PlanNode, schema: pa.Schema, counting: bool) -> Pipeline:
+    def add_table(self, table: StaticTable) -> None:
+        """Declare a table."""
+        self.tables[table.name] = table
+        if any(ingest.output.punctuation > BEGINNING for ingest in self.streams.values()):
+            table.seal()
+
+    def add_query(
+        self,
+        name: str,
+        plan: PlanNode,
+        schema: pa.Schema,
+        counting: bool,
+        changes: bool = False,
+        netting: Netting = "none",
+        approach: Approach = "promises",
+    ) -> Pipeline:
         """Start a query from now on; `schema` is that of its results."""
-        sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append)
-        pipeline = self.pipelines[name] = Pipeline(name, plan, sink)
+        types = plan_types(plan)
+        sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
+        sink.hold = lambda: self._unsettled.append(sink)
+        sink.reads_tables = any(isinstance(node, TableNode) for node in plan_nodes(plan))
+        streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
+        progress = [self.streams[stream].progress for stream in streams]
+        sink.clock = StreamClock(progress, self._clock, lambda: self._began)
+        pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline)
         return pipeline
 
@@ -167,16 +158,27 @@ class Runtime:
         self._stop(pipeline)
         pipeline.plan, pipeline.tally = plan, None
         pipeline.operators, pipeline.joins, pipeline.shares, pipeline.taps = {}, {}, {}, []
+        pipeline.parts = {}
         sink.inputs = (Queue(),)
         self._start(pipeline)
 
     def push(self, stream: str, table: pa.Table) -> None:
-        """Take rows into a stream and work until all is quiet."""
+        """Take rows into a stream and work until all is quiet; rows of a table wait until time begins."""
+        if stream in self.tables:
+            self.tables[stream].load(table)
+            return
         self.streams[stream].push(table)
+        self._begin_time()
         self.run()
+
+    def _begin_time(self) -> None:
+        """From now on tables are what they are."""
+        for table in self.tables.values():
+            table.seal()
 
     def advance(self, ts: int) -> None:
         """Time has come to `ts` on every stream."""
+        self._begin_time()
         for ingest in self.streams.values():
             ingest.advance(ts)
         self.run()
@@ -184,6 +186,7 @@ class Runtime:
     def close(self) -> None:
         """End every stream, at the latest ts seen on any."""
         latest = max((ingest.last_ts for ingest in self.streams.values()), default=BEGINNING)
+        self._begin_time()
         for ingest in self.streams.values():
             ingest.advance(latest)
             ingest.close()
@@ -196,7 +199,12 @@ class Runtime:
 
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
+        self._began = self._clock()
         self._scheduler.run(self._ready, self._clock, self._fail)
+        while self._unsettled:
+            self._unsettled.pop().settle()
+        for ingest in self.streams.values():
+            ingest.progress.note(ingest.output.punctuation, self._began)
         if self._failures:
             error, *others = self._failures
             self._failures.clear()
@@ -207,19 +215,27 @@ class Runtime:
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
         owner = self._owners[id(operator)]
-        if not isinstance(owner, Pipeline):
-            names = {member.name for member in owner.members}
-            later = [operator] if isinstance(owner, SharedSelect) else list(owner.form.operators)
-            for pipeline in [self.pipelines[name] for name in names]:
+        if isinstance(owner, Part):
+            later = [*owner.own_operators, *(one for part in above(owner) for one in part.own_operators)]
+            for pipeline in owner.queries:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
-            own = owner.own_operators
-            self._fail_query(owner, error, own[own.index(operator) + 1 :])
+            names = {member.name for member in owner.members}
+            later = [operator] if isinstance(owner, SharedSelect) else list(owner.form.operators)
+            for pipeline in list(dict.fromkeys(one for name in names for one in self._queries_of(name))):
+                self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
+
+    def _queries_of(self, name: str) -> list[Pipeline]:
+        """The query of that name, or the queries that read the part of that name."""
+        if name in self.pipelines:
+            return [self.pipelines[name]]
+        return next((part.queries for part in self.parts.values() if part.name == name), [])
 
     def _fail_member(self, member: Member, error: Exception) -> None:
         """Stop a query whose share in a join cannot be known."""
-        if self.pipelines[member.name].error is None:
-            self._fail_query(self.pipelines[member.name], error, [])
+        for pipeline in self._queries_of(member.name):
+            if pipeline.error is None:
+                self._fail_query(pipeline, error, [])
 
     def _fail_share(self, share: Share, error: Exception) -> None:
         """Stop a query whose predicate failed, unless it has been stopped or dropped meanwhile."""
@@ -234,18 +250,28 @@ class Runtime:
             error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
-        rest = later if pipeline.sink in later else [*later, *pipeline.own_operators]
+        rest = later
+        if pipeline.sink not in later:
+            rest = [*later, *(one for part in pipeline.everything for one in part.own_operators)]
         for one in rest:  # each before those behind it
             try:
                 while one.step(QUANTUM_ROWS):
                     pass
             except Exception as another:  # it is stopped anyway
                 error.add_note(f"also: {another}")
+        pipeline.sink.settle()
         self._stop(pipeline)
         self._on_failure(pipeline.name)
 
-    def _stop(self, pipeline: Pipeline) -> None:
+    def _stop(self, pipeline: Part) -> None:
+        """Take out a query, or a part that nobody reads any more."""
         disconnect(pipeline.taps)
+        for part in pipeline.parts.values():
+            if pipeline in part.users:
+                part.users.remove(pipeline)
+                if not part.users:
+                    self._stop(part)
+                    self.parts = {key: one for key, one in self.parts.items() if one is not part}
         for group, member in pipeline.joins.values():
             if member in group.members:
                 member.output.queues.clear()
@@ -300,16 +326,24 @@ class Runtime:
                 self._ready.enter(operator)
         group.entered = now
 
-    def _build(self, node: PlanNode, numbers: Iterator[int], pipeline: Pipeline, counting: bool) -> Outlet:
+    def _build(self, node: PlanNode, numbers: Iterator[int], pipeline: Part, counting: bool) -> Outlet:
         """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
         number = next(numbers)
         if isinstance(node, SourceNode):
             return self.streams[node.stream].output
+        if isinstance(node, TableNode):
+            return self.tables[node.table].output
+        is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
+        if isinstance(node, IncrementalNode) and not is_root:
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
+            return self._part(node, number, pipeline)
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
         if isinstance(node, SharedSelectNode) and self._has_others(node.stream):
             next(numbers)  # its stream
+            assert isinstance(pipeline, Pipeline), "selects of a part are its own"
             return self._share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
         queues = []
@@ -323,14 +357,36 @@ class Runtime:
                 operator = EnterWindow(node, queues[0], label)
             case SelectNode():
                 operator = Select(node, queues[0], label)
-                if isinstance(node, SharedSelectNode):
+                queues[0].piggyback = pipeline.approach == "piggyback"
+                if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
                     self._single_selects[node.stream] = pipeline, number
             case UnionNode():
                 operator = Union(tuple(queues), label)
+            case _:
+                operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
         return operator.output
 
-    def _join(self, node: MemberNode, number: int, pipeline: Pipeline, counting: bool) -> Outlet:
+    def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
+        """A sub-plan that others may have too: the one at work, if it has seen what a new one would see."""
+        streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
+        come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
+        times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
+        key = user.approach, node, come, times
+        part = self.parts.get(key)
+        if part is None:
+            root = user.name.split(".part")[0]
+            part = Part(f"{root}.part{next(self._part_numbers)}", node, approach=user.approach)
+            part.output = self._build(node, count(), part, False)
+            self.parts[key] = part
+            for operator in part.own_operators:
+                self._owners[id(operator)] = part
+                self._ready.enter(operator)
+        part.users.append(user)
+        user.parts[number] = part
+        return part.output
+
+    def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
         group = self.groups.get(node.common) or self._open(node.common)
         member = Member(pipeline.name, node, counting)
@@ -430,14 +486,17 @@ class Runtime:
         group.changed = lambda: self._sync(group)
         return group
 
-    def _connect(self, outlet: Outlet, queue: Queue, pipeline: Pipeline, node: PlanNode) -> None:
-        """Let a queue have what an outlet gives; of a stream, the columns its plan node names."""
+    def _connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
+        """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
         queue.punctuation = outlet.punctuation
         queue.closed = outlet.closed
-        if isinstance(node, SourceNode):
+        if isinstance(node, SourceNode | TableNode):
             queue.columns = node.columns
+        if isinstance(node, SourceNode | TableNode | IncrementalNode):
             pipeline.taps.append((outlet, queue))
         outlet.queues.append(queue)
+        if isinstance(node, TableNode):
+            self.tables[node.table].fill(queue)
 
     def _check(self) -> None:
         for ingest in self.streams.values():
@@ -448,10 +507,18 @@ class Runtime:
                 operator._check()
         for shared in self.selects.values():
             shared._check()
-        for pipeline in self.pipelines.values():
-            if pipeline.error is None:
-                for operator in pipeline.own_operators:
-                    operator._check()
+        working = [pipeline for pipeline in self.pipelines.values() if pipeline.error is None]
+        for part in [*self.parts.values(), *working]:
+            for operator in part.own_operators:
+                operator._check()
+
+
+def above(part: Part) -> list[Part]:
+    """Everything that reads a part, also through others, nearest first."""
+    found = dict.fromkeys(part.users)
+    for user in part.users:
+        found |= dict.fromkeys(above(user))
+    return list(found)
 
 
 def disconnect(taps: list[tuple[Outlet, Queue]]) -> None:

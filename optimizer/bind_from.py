@@ -137,7 +137,8 @@ class FromBinder:
         written = self._window(node) or self.context.statement.tail.window
         fields = tuple(Field(column.name, column.type, alias) for column in stream.columns)
         if written is None:
-            return StreamScan(stream.name, alias, Window("range", None), fields, position, windowed=False)
+            unbounded = Window("range", None)
+            return StreamScan(stream.name, alias, unbounded, fields, position, stream.time_column, False)
         window = written.window
         if window.partition:
             declared = {column.name.lower(): column.name for column in stream.columns}
@@ -147,7 +148,7 @@ class FromBinder:
                     message = f"Expected a column of `{stream.name}` in PARTITION BY, found `{name}`"
                     raise fail(BindError, message, written.position, hint)
             window = replace(window, partition=tuple(declared[name.lower()] for name in window.partition))
-        return StreamScan(stream.name, alias, window, fields, position)
+        return StreamScan(stream.name, alias, window, fields, position, stream.time_column)
 
     def _window(self, node: Tree) -> WrittenWindow | None:
         """The `[...]` behind the name or behind the alias."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.build_operator import IncrementalNode
 from penstock.engine.chain import ChainGroup
 from penstock.engine.expression import Expression, conjuncts
 from penstock.engine.group import Group
@@ -20,6 +21,7 @@ from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.ordered_union import OrderedUnion
 from penstock.engine.operators.side import Side
+from penstock.engine.pipeline import Part, Pipeline
 from penstock.engine.plan import (
     EQUALITY,
     Band,
@@ -29,14 +31,16 @@ from penstock.engine.plan import (
     SelectNode,
     SideNode,
     SourceNode,
+    TableNode,
     UnionNode,
     WindowNode,
     plan_inputs,
+    plan_nodes,
 )
-from penstock.engine.runtime import Pipeline
 from penstock.engine.types import SqlType
 
 from .choose_indexes import IndexChoice, choose_index
+from .explain_changes import describe_incremental
 from .logical import Query
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
@@ -68,7 +72,7 @@ class Explainer:
     def query(self, query: Query, pipeline: Pipeline, exact_from: datetime.datetime | None) -> Description:
         """A query and everything below it; exact_from: None if from the start, the latest time if not yet."""
         numbers = itertools.count()
-        plan = self._node(pipeline.plan, pipeline, numbers)
+        plan = self._node(pipeline.plan, pipeline, numbers, 0, pipeline)
         names = [one.name for one in query.fields]
         if isinstance(pipeline.plan, SelectNode) and pipeline.plan.outputs:
             outputs = shown_outputs(pipeline.plan.outputs, names)
@@ -89,8 +93,24 @@ class Explainer:
             top.data["results"] = pipeline.count
         return top
 
-    def _node(self, node: PlanNode, pipeline: Pipeline, numbers: Iterator[int]) -> Description:
+    def _part(self, part: Part, first: int, query: Pipeline) -> Description:
+        """What a query reads that others may read too; first: the number of its root in the query's plan."""
+        shown = self._node(part.plan, part, itertools.count(), first, query)
+        others = [one.name for one in part.queries if one is not query]
+        if others:
+            names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
+            shown.lines.append(f"run once, also for {names}")
+            shown.data["shared_with"] = others
+        return shown
+
+    def _node(
+        self, node: PlanNode, pipeline: Part, numbers: Iterator[int], first: int, query: Pipeline
+    ) -> Description:
         number = next(numbers)
+        if number in pipeline.parts:
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
+            return self._part(pipeline.parts[number], first + number, query)
         match node:
             case SourceNode():
                 shown = Description(f"Stream {node.stream}", data={"node": "Stream", "stream": node.stream})
@@ -110,25 +130,33 @@ class Explainer:
                     shown.data["predicate"] = str(node.predicate)
             case UnionNode():
                 shown = Description("UnionAll", data={"node": "UnionAll"})
+            case TableNode():
+                shown = Description(f"Table {node.table}", data={"node": "Table", "table": node.table})
             case MemberNode():
                 return self._join(node, number, pipeline, numbers)
             case JoinNode():
                 raise AssertionError("joins are run by groups")
-        shown.data["id"] = number
+            case _:
+                title, lines, data = describe_incremental(node, pipeline.approach)
+                shown = Description(title, lines, data=data)
+        shown.data["id"] = first + number
         if self._analyze and number in pipeline.operators:
-            counters = pipeline.operators[number].counters
+            operator = pipeline.operators[number]
+            counters = operator.counters
+            if isinstance(node, IncrementalNode):
+                shown.lines.append(
+                    f"measured: state {operator.state_rows:,} rows, {operator.state_bytes:,} bytes"
+                )
             shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
             shown.data["measured"] = {
                 "rows_in": counters.rows_in,
                 "rows_out": counters.rows_out,
                 "busy_s": counters.busy_s,
             }
-        shown.below = [self._node(part, pipeline, numbers) for part in plan_inputs(node)]
+        shown.below = [self._node(part, pipeline, numbers, first, query) for part in plan_inputs(node)]
         return shown
 
-    def _join(
-        self, member: MemberNode, number: int, pipeline: Pipeline, numbers: Iterator[int]
-    ) -> Description:
+    def _join(self, member: MemberNode, number: int, pipeline: Part, numbers: Iterator[int]) -> Description:
         group, share = pipeline.joins[number]
         if len(group.members) > 1 or (group.members and share not in group.members):
             next(numbers), next(numbers)  # its two streams

@@ -41,6 +41,7 @@ class StreamScan:
     window: Window
     fields: tuple[Field, ...]
     position: Position
+    time_column: int
     windowed: bool = True
 
 

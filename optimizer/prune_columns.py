@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.engine.expression import Expression, columns_of, move_columns
-from penstock.engine.plan import JoinNode, PlanNode, SelectNode, SideNode, SourceNode, UnionNode, WindowNode
+from penstock.engine.plan import (
+    JoinNode,
+    PlanNode,
+    SelectNode,
+    SideNode,
+    SourceNode,
+    TableNode,
+    WindowNode,
+    map_inputs,
+)
 
 
 def prune_columns(node: PlanNode) -> PlanNode:
@@ -23,10 +32,8 @@ def prune_columns(node: PlanNode) -> PlanNode:
             left, left_side = prune_side(node.left, node.left_side)
             right, right_side = prune_side(node.right, node.right_side)
             return JoinNode(left, right, left_side, right_side, node.condition)
-        case UnionNode():
-            return UnionNode(tuple(prune_columns(part) for part in node.inputs))
         case _:
-            return node
+            return map_inputs(node, prune_columns)
 
 
 def prune_side(node: PlanNode, side: SideNode) -> tuple[PlanNode, SideNode]:
@@ -43,10 +50,10 @@ def prune_side(node: PlanNode, side: SideNode) -> tuple[PlanNode, SideNode]:
 def narrow(node: PlanNode, used: list[int]) -> tuple[PlanNode, dict[int, int] | None]:
     """A source (under a window) with only the used columns, and where each now is; None: nowhere else."""
     match node:
-        case SourceNode() if node.columns is None:
+        case SourceNode() | TableNode() if node.columns is None:
             types = tuple(node.types[column] for column in used)
             places = {column: place for place, column in enumerate(used)}
-            return SourceNode(node.stream, types, tuple(used)), places
+            return replace(node, types=types, columns=tuple(used)), places
         case WindowNode():
             narrowed, moved_to = narrow(node.input, used)
             return WindowNode(narrowed, node.window), moved_to

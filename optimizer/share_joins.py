@@ -18,11 +18,9 @@ from penstock.engine.plan import (
     MemberNode,
     MemberSide,
     PlanNode,
-    SelectNode,
     SideNode,
     SourceNode,
-    UnionNode,
-    WindowNode,
+    map_inputs,
 )
 
 
@@ -31,12 +29,8 @@ def share_joins(node: PlanNode, owner: str | None) -> PlanNode:
     match node:
         case JoinNode():
             return share_join(node, owner)
-        case SelectNode() | WindowNode():
-            return replace(node, input=share_joins(node.input, owner))
-        case UnionNode():
-            return UnionNode(tuple(share_joins(part, owner) for part in node.inputs))
         case _:
-            return node
+            return map_inputs(node, lambda part: share_joins(part, owner))
 
 
 def share_join(node: JoinNode, owner: str | None) -> MemberNode:

@@ -17,11 +17,11 @@ from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_
 from penstock.engine.types import ARROW_TYPES
 
 if TYPE_CHECKING:
-    from penstock.engine.plan import PlanNode
-    from penstock.engine.runtime import Pipeline
+    from penstock.engine.pipeline import Pipeline
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
+    from penstock.optimizer.plan_query import Planned
     from penstock.optimizer.weights import Weights
 
 FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
@@ -163,6 +163,7 @@ class Engine:
         self._weights = weights or load()
         self._rates = Rates()
         self._sharing = sharing
+        self._expiry = expiry
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
         self._runtime = Runtime(time.perf_counter, sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -231,7 +232,7 @@ class Engine:
         from penstock.inputs import to_table
 
         self._refuse_closed("rows can be pushed")
-        name = stream if stream in self._runtime.streams else self._stream(stream).name
+        name = stream if stream in self._runtime.streams else self._relation(stream).name
         table = data if isinstance(data, pa.Table) else to_table(data, name)
         self._runtime.push(name, table)
         if self._runtime.rows_in >= self._look_again_at:
@@ -311,8 +312,11 @@ class Engine:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _plan(self, bound: logical.Query, counting: bool, name: str) -> PlanNode:
+    def _plan(self, bound: logical.Query, counting: bool, name: str) -> Planned:
+        from dataclasses import replace
+
         from penstock.engine.plan import JoinNode
+        from penstock.optimizer.choose_expiry import choose_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import share_joins
@@ -323,11 +327,17 @@ class Engine:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
         owner = name if self._sharing == "unshared" else None
-        return share_selects(share_joins(plan_query(bound, choose, counting), owner), owner)
+        approach = choose_expiry(self._expiry)
+        planned = plan_query(bound, choose, counting, approach)
+        return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
-    def _start(self, name: str, bound: logical.Query, plan: PlanNode, counting: bool) -> Query:
-        fields = [("_ts", pa.timestamp("us")), *((one.name, ARROW_TYPES[one.type]) for one in bound.fields)]
-        pipeline = self._runtime.add_query(name, plan, pa.schema(fields), counting)
+    def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
+        changes = bound.emit == "changes"
+        fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
+        fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
+        pipeline = self._runtime.add_query(
+            name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
+        )
         query = Query(self, bound, pipeline, counting)
         query._started = self._starts()
         self._queries[name.lower()] = query
@@ -336,7 +346,7 @@ class Engine:
 
     def _alter(self, name: str, bound: logical.Query) -> None:
         query = self._queries[name.lower()]
-        self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name))
+        self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name).node)
         query._bound = bound
         query._started = self._starts()
 
@@ -346,12 +356,15 @@ class Engine:
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema
+        from penstock.engine.static_table import StaticTable
         from penstock.optimizer.catalog import StreamDef
 
         self._catalog.add(relation)
-        if isinstance(relation, StreamDef):
-            names = tuple(column.name for column in relation.columns)
-            types = tuple(column.type for column in relation.columns)
+        names = tuple(column.name for column in relation.columns)
+        types = tuple(column.type for column in relation.columns)
+        if not isinstance(relation, StreamDef):
+            self._runtime.add_table(StaticTable(relation.name, names, types))
+        else:
             schema = StreamSchema(relation.name, names, types, relation.time_column, relation.slack_us)
             self._runtime.add_stream(schema)
 
@@ -376,13 +389,17 @@ class Engine:
     def _stream(self, name: str) -> StreamDef:
         from penstock.optimizer.catalog import StreamDef
 
+        found = self._relation(name)
+        if not isinstance(found, StreamDef):
+            raise UsageError(f"Expected a stream, found the table `{name}`")
+        return found
+
+    def _relation(self, name: str) -> StreamDef | TableDef:
         require_text("the name of a stream", name)
         found = self._catalog.find(name)
-        if isinstance(found, StreamDef):
-            return found
         if found is not None:
-            raise UsageError(f"Expected a stream, found the table `{name}`: tables are not supported yet")
-        known = [stream.name for stream in self._catalog.streams]
+            return found
+        known = self._catalog.names
         hint = did_you_mean(name, known) if known else "Declare it with CREATE STREAM"
         raise UsageError(f"Expected a declared stream, found `{name}`. {hint or ''}".rstrip())
 

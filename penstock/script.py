@@ -14,7 +14,7 @@ from penstock.optimizer import statements as written
 from penstock.optimizer.alter_windows import with_window
 from penstock.optimizer.bind import bind_query, bind_relation
 from penstock.optimizer.logical import Query
-from penstock.optimizer.plan_query import refuse_unbuilt
+from penstock.optimizer.plan_query import refuse_alter, refuse_unbuilt
 from penstock.optimizer.source import fail
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                 before = bound_queries[name.lower()] if running is None else running._bound
                 before = bound_queries.get(name.lower(), before)
                 bound = with_window(before, statement.window)
-                refuse_unbuilt(bound)
+                refuse_alter(bound, where)
                 bound_queries[name.lower()] = bound
                 later(engine._alter, name, bound)
             case _:

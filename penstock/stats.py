@@ -29,6 +29,10 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         name: {
             "results": pipeline.count,
             "error": None if pipeline.error is None else str(pipeline.error),
+            "output_delay": {
+                "stream_time": pipeline.sink.stream_delays.summary(),
+                "processing_time": pipeline.sink.processing_delays.summary(),
+            },
             "operators": [operator_stats(operator) for operator in pipeline.all_operators],
         }
         for name, pipeline in runtime.pipelines.items()
@@ -53,6 +57,16 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         for shared in runtime.selects.values()
         if len(shared.members) > 1
     ]
+    groups += [
+        {
+            "name": part.name,
+            "strategy": "equal sub-plans",
+            "queries": [query.name for query in part.queries],
+            "operators": [operator_stats(operator) for operator in part.own_operators],
+        }
+        for part in runtime.parts.values()
+        if len(part.users) > 1
+    ]
     return {"streams": streams, "queries": queries, "groups": groups}
 
 
@@ -69,6 +83,9 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
         "steps": operator.counters.steps,
         "busy_s": operator.counters.busy_s,
     }
+    if messages := sum(queue.messages_in for queue in operator.inputs):
+        stats["messages_in"] = messages
+        stats["messages_purged"] = sum(queue.messages_purged for queue in operator.inputs)
     if isinstance(operator, WindowJoin):
         stats["indexes"] = [side.index_kind for side in operator.sides]
     return stats

@@ -27,6 +27,7 @@ from penstock.engine.plan import MemberNode
 from penstock.engine.window import Window
 from penstock.optimizer import arrange_joins
 from penstock.optimizer.arrange_joins import ENTER_GAIN, EVERY_WINDOW, LEAVE_GAIN
+from penstock.optimizer.plan_query import Planned
 from penstock.optimizer.weights import Weights
 
 MILLISECOND = 1_000
@@ -362,7 +363,7 @@ def start_many(engine: penstock.Engine, left_us: NDArray, right_us: NDArray) -> 
             for side, size in zip(plan.sides, windows, strict=True)
         )
         other = dataclasses.replace(plan, sides=(left, right))
-        queries.append(engine._start(f"q{number}", first._bound, other, True))
+        queries.append(engine._start(f"q{number}", first._bound, Planned(other), True))
     return queries
 
 

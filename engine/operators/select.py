@@ -43,6 +43,8 @@ class Select(Stateless):
                 self._put(self._select(batch.slice(0, self._first_bad_row(batch))))
                 raise
             worked = True
+        if queue.messages and not queue.batches:
+            self.output.tell(queue.take_messages(queue.punctuation))
         return pass_time(self.inputs, self.output) or worked
 
     def _put(self, batch: Batch) -> None:

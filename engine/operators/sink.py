@@ -1,27 +1,46 @@
 """Where a query's answer leaves the engine.
 
-In: result rows.  Out: Arrow record batches, to whoever subscribed, else kept until asked for.  Kept: rows not
-asked for yet, none if the query only counts.
+In: changes of the answer.  Out: Arrow record batches, to whoever subscribed, else kept until asked for.
+Kept: rows not asked for yet, none if the query only counts; of changes, those of the last instant until all
+that has come of it is worked off, so that only its net changes come out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch
+from ..batch import Batch, concatenate
+from ..delays import Delays
+from ..net_changes import net_changes
 from ..operator import Counters
 from ..queue import Outlet, Queue
+from ..static_table import TABLE_TIME
+from ..stream_clock import StreamClock
+from ..types import SqlType
+from ..window import MAX_TS
 
 Subscriber = Callable[[pa.RecordBatch], None]
+Netting = Literal["none", "between", "all"]
+"""Whether changes of one instant can cancel: no, only those of different batches, any."""
 
 
 class Sink:
-    """Turns batches into record batches that start with `_ts`."""
+    """Turns batches into record batches that start with `_ts`, and `_diff` if they are changes."""
 
     def __init__(
-        self, schema: pa.Schema, queue: Queue, name: str, counting: bool, failed: Callable[[Exception], None]
+        self,
+        schema: pa.Schema,
+        queue: Queue,
+        name: str,
+        counting: bool,
+        failed: Callable[[Exception], None],
+        changes: bool = False,
+        netting: Netting = "none",
+        types: Sequence[SqlType] = (),
     ) -> None:
         self.name = name
         self.inputs = (queue,)
@@ -30,8 +49,21 @@ class Sink:
         self.schema = schema
         self.subscribers: list[Subscriber] = []
         self.is_counting = counting
+        self.is_changes = changes
+        self._netting = netting
+        self._types = types
         self._failed = failed
         self._kept: list[pa.RecordBatch] = []
+        self.reads_tables = False
+        self._initial: list[Batch] = []
+        """What was there before all time, of tables: it enters with the first time that is heard of."""
+        self._last: Batch | None = None
+        """The changes of the last instant, if they may still cancel with more of it."""
+        self.hold: Callable[[], None] = lambda: None
+        """Called when there are changes that `settle` has to bring out."""
+        self.clock: StreamClock | None = None
+        self.stream_delays = Delays()
+        self.processing_delays = Delays()
 
     @property
     def count(self) -> int:
@@ -42,13 +74,73 @@ class Sink:
         queue = self.inputs[0]
         worked = False
         while queue.batches and quantum > 0:
-            batch = queue.pop()
+            batch = self._begin(queue.pop())
             quantum -= batch.length
-            self.counters.rows_in += batch.length
-            if not self.is_counting:
-                self._deliver(self._record_batch(batch))
+            if not batch.length:
+                pass
+            elif self._netting == "none":
+                self._take(batch)
+            else:
+                self._net(batch)
             worked = True
+        if self._initial and not queue.batches and TABLE_TIME < queue.punctuation < MAX_TS:
+            self._net(self._stamped(queue.punctuation))
+        queue.read_messages(queue.punctuation)
         return worked
+
+    def _begin(self, batch: Batch) -> Batch:
+        """The batch with what was there before it, if it is the first; nothing if it has no time yet."""
+        if not self.reads_tables:
+            return batch
+        if batch.ts[0] <= TABLE_TIME:
+            stop = int(batch.ts.searchsorted(TABLE_TIME, side="right"))
+            self._initial.append(batch.slice(0, stop))
+            batch = batch.slice(stop, batch.length)
+        if self._initial and batch.length:
+            batch = concatenate([self._stamped(int(batch.ts[0])), batch])
+        return batch
+
+    def _stamped(self, ts: int) -> Batch:
+        """What was there before all time, as of now."""
+        batch, self._initial = concatenate(self._initial), []
+        batch.ts = np.full(batch.length, ts)
+        return net_changes(batch, self._types)
+
+    def settle(self) -> None:
+        """All that has come is worked off: bring out what was held of the last instant."""
+        last, self._last = self._last, None
+        if last is not None:
+            self._take(last)
+
+    def _net(self, batch: Batch) -> None:
+        """Take the net changes of all but the last instant, and hold those of the last."""
+        meets = self._last is not None and self._last.ts[-1] == batch.ts[0]
+        if self._last is not None:
+            if meets:
+                batch = concatenate([self._last, batch])
+            else:
+                self._take(self._last)
+            self._last = None
+        if meets or self._netting == "all":
+            batch = net_changes(batch, self._types)
+        if not batch.length:
+            return
+        stop = int(batch.ts.searchsorted(batch.ts[-1]))
+        if stop:
+            self._take(batch.slice(0, stop))
+        self._last = batch.slice(stop, batch.length)
+        self.hold()
+
+    def _take(self, batch: Batch) -> None:
+        if not self.is_changes and batch.sign is not None:
+            batch = batch.take(np.flatnonzero(batch.sign > 0))  # a query that only enters: INSERTS
+        if not batch.length:
+            return
+        self.counters.rows_in += batch.length
+        if self.clock is not None:
+            self.clock.note(batch.ts, self.stream_delays, self.processing_delays)
+        if not self.is_counting:
+            self._deliver(self._record_batch(batch))
 
     def _deliver(self, rows: pa.RecordBatch) -> None:
         if not self.subscribers:
@@ -60,9 +152,11 @@ class Sink:
                 self._failed(error)
 
     def _record_batch(self, batch: Batch) -> pa.RecordBatch:
-        ts = pa.Array.from_buffers(pa.timestamp("us"), batch.length, [None, pa.py_buffer(batch.ts)])
+        arrays = [pa.Array.from_buffers(pa.timestamp("us"), batch.length, [None, pa.py_buffer(batch.ts)])]
+        if self.is_changes:
+            arrays.append(pa.array(batch.signs))
         columns = [batch.column(i) for i in range(batch.width)]
-        return pa.RecordBatch.from_arrays([ts, *columns], schema=self.schema)
+        return pa.RecordBatch.from_arrays([*arrays, *columns], schema=self.schema)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hand over what was kept, and from now on everything; if it raises, the rest stays kept."""

@@ -33,4 +33,6 @@ class Union(Stateless):
             self.counters.rows_in += rows.length
             self.counters.rows_out += rows.length
             self.output.put(rows)
+        if messages := sorted({ts for queue in self.inputs for ts in queue.take_messages(bound)}):
+            self.output.tell(messages)
         return pass_time(self.inputs, self.output) or bool(taken)

@@ -1,0 +1,91 @@
+"""The rows of a RANGE window, with the time at which each leaves it.
+
+In: rows of a stream.  Out: the same with ets = ts + size; they leave by themselves, whoever keeps them lets
+them go.  Kept: nothing; with time-messages, the times at which rows that were passed on leave.
+
+    RANGE 10   row at 3:   3 |==========| 13
+
+This is the paper's SSCAN. Its EXPIRE, which turns leaving into a -1, is an operator of its own (expire.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..batch import Batch
+from ..due_times import DueTimes
+from ..operator import Counters, pass_time
+from ..queue import Outlet, Queue
+from ..store import fixed_values
+
+
+class Arrive:
+    """Sets the ends of rows; see `ends`."""
+
+    def __init__(self, size: int | None, queue: Queue, name: str, messages: bool) -> None:
+        self.name = name
+        self.inputs = (queue,)
+        self.output = Outlet(queue.punctuation)
+        self.counters = Counters()
+        self._size = size
+        self._due = DueTimes() if messages else None
+
+    def ends(self, batch: Batch) -> Batch:
+        """The rows with their ends."""
+        if self._size is None:
+            return batch
+        return Batch(batch.ts, batch.lazy_columns, None, batch.ts + self._size)
+
+    def step(self, quantum: int) -> bool:
+        queue = self.inputs[0]
+        worked = False
+        while queue.batches and quantum > 0:
+            batch = self.ends(queue.pop())
+            quantum -= batch.length
+            self.counters.rows_in += batch.length
+            self.counters.rows_out += batch.length
+            self._tell(int(batch.ts[0]))
+            self.output.put(batch)
+            if self._due is not None and batch.ets is not None:
+                self._due.add(batch.ets)
+            worked = True
+        if not queue.batches:
+            self._tell(queue.punctuation)
+        return pass_time(self.inputs, self.output) or worked
+
+    def _tell(self, now: int) -> None:
+        """Send messages for what has left by now, before anything younger is passed on."""
+        if self._due is not None and (times := self._due.take(now)):
+            self.output.tell(times)
+
+    @property
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def state_bytes(self) -> int:
+        return 0 if self._due is None else 8 * len(self._due)
+
+    def _check(self) -> None:
+        pass
+
+
+class Lifetime(Arrive):
+    """Pairs of a join of two streams: each leaves when the first of its rows does.
+
+    The last two columns of the input are the rows' own ts; they are not passed on.
+    """
+
+    def __init__(self, sizes: tuple[int | None, int | None], queue: Queue, name: str, messages: bool) -> None:
+        super().__init__(None, queue, name, messages)
+        self._sizes = sizes
+
+    def ends(self, batch: Batch) -> Batch:
+        last = batch.width - 2
+        ends = [
+            fixed_values(batch.column(last + side)) + size
+            for side, size in enumerate(self._sizes)
+            if size is not None
+        ]
+        ets = None if not ends else ends[0] if len(ends) == 1 else np.minimum(*ends)
+        return Batch(batch.ts, batch.lazy_columns[:last], None, ets)

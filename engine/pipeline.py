@@ -1,0 +1,94 @@
+"""Operators at work: those of one query, and those that run once for all queries that have them in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .build_operator import Approach
+from .group import Form, Group
+from .member import Member
+from .operator import Operator
+from .operators.shared_select import Share, SharedSelect
+from .operators.sink import Sink
+from .plan import PlanNode
+from .queue import Outlet, Queue
+
+
+@dataclass(eq=False)
+class Part:
+    """A sub-plan at work, for whoever has it in its plan: `users`, queries or other parts.
+
+    `operators`, `joins` and `parts` are by the number of their node in the plan.
+    """
+
+    name: str
+    plan: PlanNode
+    operators: dict[int, Operator] = field(default_factory=dict)
+    joins: dict[int, tuple[Group, Member]] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
+    """What it reads that others may read too."""
+    shares: dict[int, tuple[SharedSelect, Share]] = field(default_factory=dict)
+    """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
+    taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
+    output: Outlet = field(default_factory=Outlet)
+    users: list[Part] = field(default_factory=list)
+    approach: Approach = "promises"
+
+    @property
+    def own_operators(self) -> list[Operator]:
+        """Sources first; without joins, selects and parts in common."""
+        return list(self.operators.values())
+
+    @property
+    def all_operators(self) -> list[Operator]:
+        """Sources first; of what queries have in common, what is this one's alone."""
+        alone = [
+            operator
+            for group, _ in self.joins.values()
+            if len(group.members) == 1
+            for operator in group.form.operators
+        ]
+        alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
+        below = [one for part in self.parts.values() if len(part.users) == 1 for one in part.all_operators]
+        return [*below, *alone, *self.own_operators]
+
+    @property
+    def everything(self) -> Iterator[Part]:
+        """All parts it reads, also through others, and itself last; one read twice comes twice."""
+        for part in self.parts.values():
+            yield from part.everything
+        yield self
+
+    @property
+    def queries(self) -> list[Pipeline]:
+        """The queries that read it, each once."""
+        found = [query for user in self.users for query in user.queries]
+        return list(dict.fromkeys(found))
+
+
+@dataclass(eq=False, kw_only=True)
+class Pipeline(Part):
+    """One query at work. The sink is in none of the lists."""
+
+    sink: Sink
+    error: Exception | None = None
+    tally: tuple[Form | SharedSelect, Member | Share] | None = None
+    """Where results are counted, if that is in the join or the select itself."""
+
+    @property
+    def own_operators(self) -> list[Operator]:
+        return [*self.operators.values(), self.sink]
+
+    @property
+    def queries(self) -> list[Pipeline]:
+        return [self]
+
+    @property
+    def count(self) -> int:
+        """Result rows so far."""
+        if self.tally is None:
+            return self.sink.count
+        form, member = self.tally
+        form.settle()
+        return self.sink.count + member.found

@@ -1,0 +1,72 @@
+"""When a query's streams reached a time: what the delay of a result is measured against.
+
+A change at T is due once every stream of the query has come to T. One that comes out while the push that
+brought them there is worked off is on time. Later it is late: in stream time by how far the streams had come
+beyond T by then, in processing time by what has passed since that push began.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .delays import Delays
+from .queue import BEGINNING
+
+MAX_PUSHES = 8_192  # remembered per stream
+
+
+class Progress:
+    """How far one stream had come after each push, and when that push began, in seconds."""
+
+    __slots__ = ("_began", "_times", "settled")
+
+    def __init__(self) -> None:
+        self.settled = BEGINNING
+        self._times: list[int] = []
+        self._began: list[float] = []
+
+    def note(self, ts: int, began: float) -> None:
+        """A push that began then is worked off; the stream has come to `ts`."""
+        if ts > self.settled:
+            self.settled = ts
+            self._times.append(ts)
+            self._began.append(began)
+            if len(self._times) > MAX_PUSHES:
+                del self._times[: MAX_PUSHES // 2], self._began[: MAX_PUSHES // 2]
+
+    def reached(self, ts: int) -> float | None:
+        """When the push began that brought the stream to `ts`; None: it has not come there."""
+        place = bisect_left(self._times, ts)
+        return self._began[place] if place < len(self._times) else None
+
+
+class StreamClock:
+    """The time of one query: that of its streams."""
+
+    def __init__(
+        self, streams: Sequence[Progress], clock: Callable[[], float], began: Callable[[], float]
+    ) -> None:
+        """clock: seconds; began: when the push that is being worked off began."""
+        self._streams = streams
+        self._clock = clock
+        self._began = began
+
+    def note(self, ts: NDArray, stream: Delays, processing: Delays) -> None:
+        """Take in the delays of changes at these times, in order, that come out now."""
+        now = self._clock()
+        settled = min((one.settled for one in self._streams), default=BEGINNING)
+        late = int(ts.searchsorted(settled, side="left"))
+        on_time = np.array([0.0])
+        if late < len(ts):
+            stream.add(on_time, len(ts) - late)
+            processing.add(on_time + 1e6 * (now - self._began()), len(ts) - late)
+        if late:
+            stream.add((settled - ts[:late]).astype(np.float64))
+            times, numbers = np.unique(ts[:late], return_counts=True)
+            for one, number in zip(times.tolist(), numbers.tolist(), strict=True):
+                known = [began for p in self._streams if (began := p.reached(one)) is not None]
+                processing.add(on_time + 1e6 * (now - max(known, default=now)), number)

@@ -1,0 +1,58 @@
+"""Operators of incremental queries as EXPLAIN shows them: what they keep, and how they hear of expiry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.build_operator import Approach, IncrementalNode
+from penstock.engine.plan import (
+    AggregateNode,
+    ArriveNode,
+    ChangeJoinNode,
+    ExpireNode,
+    LifetimeNode,
+    TallyNode,
+)
+
+HEARS = {
+    "promises": "as far as its inputs have come",
+    "nta": "from negative rows",
+    "ita": "from the rows that come",
+    "time-message": "from time-messages",
+    "piggyback": "from rows and time-messages, merged",
+}
+KINDS = {"inner": "Join", "left": "LeftJoin", "right": "RightJoin", "full": "FullJoin"}
+
+
+def describe_incremental(node: IncrementalNode, approach: Approach) -> tuple[str, list[str], dict[str, Any]]:
+    """Title, lines and data of a node."""
+    match node:
+        case ArriveNode():
+            data: dict[str, Any] = {"node": "Window", "window": str(node.window)}
+            data["state_bounded"] = node.window.is_bounded
+            return f"Window [{node.window}]", [], data
+        case LifetimeNode():
+            return "Lifetime", ["pairs leave with the first of their rows"], {"node": "Lifetime"}
+        case ExpireNode():
+            lines = [f"-1 for each row that leaves, heard {HEARS[approach]}"]
+            return "Expire", lines, {"node": "Expire", "expiry": approach}
+        case AggregateNode():
+            keys, calls = node.names[: node.keys], node.names[node.keys :]
+            by = f" BY {', '.join(keys)}" if keys else ""
+            ordered = any(call.function in ("min", "max") for call in node.calls)
+            keeps = "every value, in order" if node.withdrawn else "what can still become the answer"
+            lines = [f"MIN and MAX keep {keeps}"] if ordered else []
+            if any(call.function in ("sum", "avg") and call.type.value == "DOUBLE" for call in node.calls):
+                lines.append("sums are exact")
+            lines.append(f"expiry heard {HEARS[approach]}")
+            data = {"node": "GroupBy", "keys": list(keys), "aggregates": list(calls), "expiry": approach}
+            return f"GroupBy {', '.join(calls)}{by}", lines, data
+        case TallyNode():
+            name = f"{node.kind.capitalize()}{'All' if node.all else ''}"
+            return name, [f"expiry heard {HEARS[approach]}"], {"node": name, "expiry": approach}
+        case ChangeJoinNode():
+            name = KINDS.get(node.kind, f"{node.kind.capitalize()}Join")
+            lines = [] if node.residual is None else [f"where {node.residual}"]
+            data = {"node": name, "condition": node.text or None, "index": "hash" if node.text else "scan"}
+            data["residual"] = None if node.residual is None else str(node.residual)
+            return f"{name} {node.text or '(every pair)'}", lines, data

@@ -1,0 +1,132 @@
+"""Plans of queries that only let rows in: selects, joins of two streams and unions of those, EMIT INSERTS.
+
+1. flatten    sub-queries and projections away, so that everything is over the streams' columns
+2. place      each conjunct where it costs least: on one side, in the index, on the pairs
+3. prune      to the columns somebody reads
+4. choose     an index for each direction, by cost
+"""
+
+from __future__ import annotations
+
+from penstock.engine.expression import Column, Expression, conjunction, conjuncts, move_columns
+from penstock.engine.plan import JoinNode, PlanNode, SelectNode, SideNode, SourceNode, UnionNode, WindowNode
+from penstock.engine.types import SqlType
+from penstock.engine.window import Window
+
+from .choose_indexes import IndexChooser
+from .flatten_input import Flat, flatten_input, substitute
+from .logical import Join, Node, StreamScan, UnionAll
+from .match_condition import match_condition, side_of
+from .prune_columns import columns_in, moved, moved_all
+
+
+def is_plain(node: Node) -> bool:
+    """Whether the query can be planned here."""
+    base = flatten_input(node).base
+    match base:
+        case StreamScan():
+            return not base.window.partition
+        case UnionAll():
+            return all(map(is_plain, base.inputs))
+        case Join(kind="inner"):
+            sides = [flatten_input(part).base for part in (base.left, base.right)]
+            return all(isinstance(side, StreamScan) and not side.window.partition for side in sides)
+        case _:
+            return False
+
+
+def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
+    """The plan of one query block: a stream, a join or a union under filters and projections."""
+    flat = flatten_input(node)
+    outputs = () if counting else flat.outputs
+    match flat.base:
+        case StreamScan() as scan:
+            return plan_scan(scan, conjunction(flat.predicates), outputs)
+        case UnionAll() as union:
+            inputs = tuple(plan_node(part, choose, counting and not flat.predicates) for part in union.inputs)
+            return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
+        case Join(kind="inner") as join:
+            return plan_join(join, flat.predicates, outputs, choose)
+        case base:
+            raise AssertionError(f"{type(base).__name__} is not a plain query")
+
+
+def plan_scan(scan: StreamScan, predicate: Expression | None, outputs: tuple[Expression, ...]) -> PlanNode:
+    """Rows of one stream. A RANGE window lets every row in, a ROWS window those not displaced at once."""
+    source: PlanNode = SourceNode(scan.stream, tuple(field.type for field in scan.fields))
+    if scan.window.kind == "rows":
+        source = WindowNode(source, scan.window)
+    return SelectNode(source, predicate, outputs)
+
+
+def select(node: PlanNode, predicate: Expression | None, outputs: tuple[Expression, ...]) -> PlanNode:
+    """A select, left out where it would change nothing but which columns are there to be counted."""
+    if predicate is None and not outputs:
+        return node
+    return SelectNode(node, predicate, outputs)
+
+
+def plan_join(
+    join: Join,
+    predicates: tuple[Expression, ...],
+    outputs: tuple[Expression, ...],
+    choose: IndexChooser,
+    times: bool = False,
+) -> PlanNode:
+    """A join of two streams with everything that is said about it, in WHERE or ON.
+
+    times: give the two rows' ts as well, behind the outputs.
+    """
+    # 1. flatten: everything over the left stream's columns, then the right's
+    left, right = side_input(join.left), side_input(join.right)
+    width = len(left.base.fields)
+
+    def ahead(expression: Expression) -> Expression:
+        return move_columns(expression, lambda i: i + width)
+
+    def back(expression: Expression) -> Expression:
+        return move_columns(expression, lambda i: i - width)
+
+    columns = left.outputs + tuple(map(ahead, right.outputs))
+    said = conjuncts(join.condition) + predicates
+    parts = tuple(part for whole in said for part in conjuncts(substitute(whole, columns)))
+    outputs = tuple(substitute(output, columns) for output in outputs)
+    if times:
+        outputs += (time_of(left.base), ahead(time_of(right.base)))
+    # 2. place: on one side, in the index, on the pairs
+    sides = {part: side_of(part, width) for part in parts}
+    of_left = left.predicates + tuple(part for part in parts if sides[part] in ("left", "none"))
+    of_right = right.predicates + tuple(back(part) for part in parts if sides[part] == "right")
+    match = match_condition(tuple(part for part in parts if sides[part] == "both"), width)
+    used = columns_in(*outputs, *match.residual)
+    kept = tuple(i for i in used if i < width), tuple(i - width for i in used if i >= width)
+    # 3. choose
+    left_side = SideNode(left.window, conjunction(of_left), match.left_keys, kept[0], "scan")
+    right_keys = tuple(map(back, match.right_keys))
+    right_side = SideNode(right.window, conjunction(of_right), right_keys, kept[1], "scan")
+    node = choose(JoinNode(left.source, right.source, left_side, right_side, match.condition))
+    places = {column: place for place, column in enumerate(used)}
+    return select(node, moved(conjunction(match.residual), places), moved_all(outputs, places))
+
+
+def time_of(scan: StreamScan) -> Column:
+    """The column that says when a row came."""
+    return Column(SqlType.TIMESTAMP, scan.time_column, f"{scan.alias}.{scan.fields[scan.time_column].name}")
+
+
+class SideInput:
+    """An input of a join, flattened to one stream."""
+
+    def __init__(self, flat: Flat, scan: StreamScan) -> None:
+        self.base = scan
+        self.outputs = flat.outputs
+        self.predicates = flat.predicates
+        self.window: Window = scan.window
+        self.source = SourceNode(scan.stream, tuple(field.type for field in scan.fields))
+
+
+def side_input(node: Node) -> SideInput:
+    """A join's input must be one stream, under whatever filters and projections."""
+    flat = flatten_input(node)
+    assert isinstance(flat.base, StreamScan), "a window join reads two streams"
+    return SideInput(flat, flat.base)
