@@ -231,8 +231,7 @@ class Skyline:
         self._flip = -1 if smallest else 0
         self._doubles = argument.type is SqlType.DOUBLE
         self._ends = np.zeros((0, 2), np.int32)
-        self._nodes = [np.empty(1, np.int64), np.empty(1, np.int64)]
-        self._links = np.zeros((1, 2), np.int32)
+        self._nodes = np.zeros((1, 4), np.int64)
         self._meta = np.zeros(2, np.int64)
         self._trees: Trees | None = None
         self._row_ets = NO_ENDS
@@ -250,14 +249,13 @@ class Skyline:
         results = (self._flip, self._doubles, value, valid)
         if self._trees is None:
             self._reserve(slots, changes.count)
-            lists = (self._ends, *self._nodes, self._links)
-            if skyline.run_skyline(*arguments, *lists, self._meta, *results):  # type: ignore[call-arg]
+            lists = (self._ends, self._nodes)
+            if skyline.run_skyline(*arguments, *lists, self._meta, *results):
                 return changes.points
             self._trees = Trees()
             self._trees.reserve(slots, int(self._meta[skyline.USED]))
-            skyline.lists_to_trees(*lists, self._trees.roots, self._trees.arrays)  # type: ignore[call-arg]
-            self._ends, self._links = np.zeros((0, 2), np.int32), np.zeros((1, 2), np.int32)
-            self._nodes = [np.empty(1, np.int64), np.empty(1, np.int64)]
+            skyline.lists_to_trees(*lists, self._trees.roots, self._trees.arrays)
+            self._ends, self._nodes = np.zeros((0, 2), np.int32), np.zeros((1, 4), np.int64)
         self._trees.reserve(slots, changes.count)
         skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, *results)
         return changes.points
@@ -266,11 +264,10 @@ class Skyline:
         if len(self._ends) < slots:
             self._ends = grown(self._ends, slots)
         need = int(self._meta[skyline.USED]) + nodes + 1
-        if need > len(self._links):
-            self._nodes = [grown(array, 2 * need) for array in self._nodes]
-            self._links = grown(self._links, 2 * need)
+        if need > len(self._nodes):
+            self._nodes = grown(self._nodes, 2 * need)
 
     @property
     def nbytes(self) -> int:
-        lists = int(self._ends.nbytes + self._links.nbytes) + sum(int(node.nbytes) for node in self._nodes)
+        lists = int(self._ends.nbytes + self._nodes.nbytes)
         return lists + (0 if self._trees is None else self._trees.nbytes)

@@ -16,7 +16,9 @@ A slot is given back at a point at which its group has no rows and no entry refe
 
 from __future__ import annotations
 
-from .expiry import first_due, pop_due, push_due
+import numpy as np
+
+from .expiry import HEAD, HEAP, RING, first_due, pop_due, push_due
 from .hash import bucket_of, shift_of
 from .jit import expand, kernel, part
 
@@ -81,14 +83,6 @@ def fill_table(slots, table, used):  # type: ignore[no-untyped-def]
             table[find_cell(slots, table, shift, slots[slot, A], slots[slot, B])] = slot
 
 
-@expand
-def touch(slots, touched, meta, slot):  # type: ignore[no-untyped-def]
-    if slots[slot, MARK] == IDLE:
-        slots[slot, MARK] = TOUCHED
-        touched[meta[LISTED]] = slot
-        meta[LISTED] += 1
-
-
 @kernel
 def run_changes(  # type: ignore[no-untyped-def]
     rows, slots, table, entries, expiry, events, points, touched, new_rows, meta, known, limit, single
@@ -96,7 +90,7 @@ def run_changes(  # type: ignore[no-untyped-def]
     """Work instants up to `limit` as far as there is room for events and points.
 
     rows: ts, sign (int8, empty: all +1), ets (empty: FOREVER), and the fingerprint, two int64; expiry: see
-    expiry.py; events: slot, sign, row (-1: an expiry) and entry (the expiry's, or made for the row; -1: none);
+    expiry.py; events: slot, sign, row (-1: an expiry), entry (the expiry's, or made for the row; -1: none);
     points: ts, slot, until, rows, key; touched: int32 by slot, room; new_rows: int32, rows whose groups are
     new. known: when the single group speaks first, if no row comes by then. single: there is one group, slot
     0, and no key.
@@ -107,42 +101,57 @@ def run_changes(  # type: ignore[no-untyped-def]
     event_slot, event_sign, event_row, event_entry = events
     point_ts, point_slot, point_until, point_rows, point_key = points
     shift = shift_of(len(table))
+    mask = len(ring_ets) - 1
     signed = len(sign) > 0
     ending = len(ets) > 0
-    row = meta[AT_ROW]
-    event = meta[EVENTS]
+    # What changes with every row stays out of the arrays in here: it costs half as much.
+    row, event, point = meta[AT_ROW], meta[EVENTS], meta[POINTS]
+    now, listed, at, state = meta[NOW], meta[LISTED], meta[AT_POINT], meta[OPEN]
+    free_entry = meta[FREE_ENTRY]
+    head, ring = due_meta[HEAD], due_meta[RING]
+    due = first_due(ring_ets, heap_ets, due_meta)
+    row_ts = ts[row] if row < len(ts) else NEVER
     status = DONE
     while True:
         # 1. the next instant
-        if meta[OPEN] == 0:
-            now = first_due(ring_ets, heap_ets, due_meta)
-            if row < len(ts) and ts[row] < now:
-                now = ts[row]
+        if state == 0:
+            now = min(due, row_ts)
             if meta[UNSAID]:
-                if known < now:
-                    now = known
+                now = min(now, known)
                 if now <= limit:
                     meta[UNSAID] = 0
-                    touch(slots, touched, meta, 0)
+                    slots[0, MARK] = TOUCHED
+                    touched[0] = 0
+                    listed = 1
             if now > limit:
                 break
-            meta[NOW] = now
-            meta[OPEN] = 1
-        now = meta[NOW]
-        if meta[OPEN] == 1:
+            state = 1
+        if state == 1:
             # 2. what is due
-            while first_due(ring_ets, heap_ets, due_meta) <= now:
+            while due <= now:
                 if event == len(event_slot):
                     status = FULL
                     break
-                id_ = pop_due(ring_ets, ring_id, heap_ets, heap_id, due_meta)
+                if due_meta[HEAP]:
+                    due_meta[HEAD], due_meta[RING] = head, ring
+                    id_ = pop_due(ring_ets, ring_id, heap_ets, heap_id, due_meta)
+                    head, ring = due_meta[HEAD], due_meta[RING]
+                    due = first_due(ring_ets, heap_ets, due_meta)
+                else:
+                    id_ = ring_id[head]
+                    head = (head + 1) & mask
+                    ring -= 1
+                    due = ring_ets[head] if ring else NEVER
                 slot = entries[id_] >> 1
                 change = 2 * (entries[id_] & 1) - 1
-                entries[id_] = meta[FREE_ENTRY]
-                meta[FREE_ENTRY] = id_
+                entries[id_] = free_entry
+                free_entry = id_
                 slots[slot, REFS] -= 1
                 slots[slot, ROWS] += change
-                touch(slots, touched, meta, slot)
+                if slots[slot, MARK] == IDLE:
+                    slots[slot, MARK] = TOUCHED
+                    touched[listed] = slot
+                    listed += 1
                 event_slot[event] = slot
                 event_sign[event] = change
                 event_row[event] = -1
@@ -151,68 +160,75 @@ def run_changes(  # type: ignore[no-untyped-def]
             if status != DONE:
                 break
             # 3. the instant's rows
-            while row < len(ts) and ts[row] <= now:
+            while row_ts <= now:
                 if event == len(event_slot):
                     status = FULL
                     break
                 end = ets[row] if ending else NEVER
-                if end <= now:  # never there at any instant
-                    row += 1
-                    continue
-                slot = 0
-                if not single:
-                    cell = find_cell(slots, table, shift, a[row], b[row])
-                    slot = table[cell]
-                    if slot < 0:
-                        if meta[FREE_SLOT] >= 0:
-                            slot = meta[FREE_SLOT]
-                            meta[FREE_SLOT] = slots[slot, KEY]
-                        elif meta[USED_SLOTS] == len(slots):
-                            status = GROW
-                            break
+                if end > now:  # else it is not there at any instant
+                    slot = 0
+                    if not single:
+                        cell = find_cell(slots, table, shift, a[row], b[row])
+                        slot = np.int64(table[cell])
+                        if slot < 0:
+                            if meta[FREE_SLOT] >= 0:
+                                slot = meta[FREE_SLOT]
+                                meta[FREE_SLOT] = slots[slot, KEY]
+                            elif meta[USED_SLOTS] == len(slots):
+                                status = GROW
+                                break
+                            else:
+                                slot = meta[USED_SLOTS]
+                                meta[USED_SLOTS] += 1
+                            table[cell] = slot
+                            slots[slot, A] = a[row]
+                            slots[slot, B] = b[row]
+                            slots[slot, ROWS] = 0
+                            slots[slot, REFS] = 0
+                            slots[slot, KEY] = meta[KEYS]
+                            slots[slot, MARK] = IDLE
+                            meta[LIVE] += 1
+                            meta[KEYS] += 1
+                            new_rows[meta[NEW]] = row
+                            meta[NEW] += 1
+                    change = np.int64(sign[row]) if signed else 1
+                    id_ = -1
+                    if end != NEVER:
+                        id_ = free_entry
+                        if id_ >= 0:
+                            free_entry = entries[id_]
                         else:
-                            slot = meta[USED_SLOTS]
-                            meta[USED_SLOTS] += 1
-                        table[cell] = slot
-                        slots[slot, A] = a[row]
-                        slots[slot, B] = b[row]
-                        slots[slot, ROWS] = 0
-                        slots[slot, REFS] = 0
-                        slots[slot, KEY] = meta[KEYS]
-                        slots[slot, MARK] = IDLE
-                        meta[LIVE] += 1
-                        meta[KEYS] += 1
-                        new_rows[meta[NEW]] = row
-                        meta[NEW] += 1
-                change = sign[row] if signed else 1
-                id_ = -1
-                if end != NEVER:
-                    id_ = meta[FREE_ENTRY]
-                    if id_ >= 0:
-                        meta[FREE_ENTRY] = entries[id_]
-                    else:
-                        id_ = meta[USED_ENTRIES]
-                        meta[USED_ENTRIES] += 1
-                    entries[id_] = 2 * slot + (change < 0)
-                    push_due(ring_ets, ring_id, heap_ets, heap_id, due_meta, end, id_)
-                    slots[slot, REFS] += 1
-                slots[slot, ROWS] += change
-                touch(slots, touched, meta, slot)
-                event_slot[event] = slot
-                event_sign[event] = change
-                event_row[event] = row
-                event_entry[event] = id_
-                event += 1
+                            id_ = meta[USED_ENTRIES]
+                            meta[USED_ENTRIES] += 1
+                        entries[id_] = 2 * slot + (change < 0)
+                        if ring and ring_ets[(head + ring - 1) & mask] > end:
+                            due_meta[HEAD], due_meta[RING] = head, ring
+                            push_due(ring_ets, ring_id, heap_ets, heap_id, due_meta, end, id_)
+                        else:
+                            ring_ets[(head + ring) & mask] = end
+                            ring_id[(head + ring) & mask] = id_
+                            ring += 1
+                        due = min(due, end)
+                        slots[slot, REFS] += 1
+                    slots[slot, ROWS] += change
+                    if slots[slot, MARK] == IDLE:
+                        slots[slot, MARK] = TOUCHED
+                        touched[listed] = slot
+                        listed += 1
+                    event_slot[event] = slot
+                    event_sign[event] = change
+                    event_row[event] = row
+                    event_entry[event] = id_
+                    event += 1
                 row += 1
+                row_ts = ts[row] if row < len(ts) else NEVER
             if status != DONE:
                 break
-            meta[OPEN] = 2
-            meta[AT_POINT] = 0
+            state = 2
+            at = 0
         # 4. a point for each group that was touched
-        at = meta[AT_POINT]
-        point = meta[POINTS]
-        while at < meta[LISTED] and point < len(point_ts):
-            slot = touched[at]
+        while at < listed and point < len(point_ts):
+            slot = np.int64(touched[at])
             slots[slot, MARK] = IDLE
             point_ts[point] = now
             point_slot[point] = slot
@@ -222,22 +238,21 @@ def run_changes(  # type: ignore[no-untyped-def]
             point += 1
             at += 1
             if slots[slot, ROWS] == 0 and slots[slot, REFS] == 0 and not single:
-                empty_cell(
-                    slots, table, shift, find_cell(slots, table, shift, slots[slot, A], slots[slot, B])
-                )
+                cell = find_cell(slots, table, shift, slots[slot, A], slots[slot, B])
+                empty_cell(slots, table, shift, cell)
                 slots[slot, MARK] = FREE
                 slots[slot, KEY] = meta[FREE_SLOT]
                 meta[FREE_SLOT] = slot
                 meta[LIVE] -= 1
-        meta[AT_POINT] = at
-        meta[POINTS] = point
-        if at < meta[LISTED]:
+        if at < listed:
             status = FULL
             break
-        meta[OPEN] = 0
-        meta[LISTED] = 0
-    meta[AT_ROW] = row
-    meta[EVENTS] = event
+        state = 0
+        listed = 0
+    meta[AT_ROW], meta[EVENTS], meta[POINTS] = row, event, point
+    meta[NOW], meta[LISTED], meta[AT_POINT], meta[OPEN] = now, listed, at, state
+    meta[FREE_ENTRY] = free_entry
+    due_meta[HEAD], due_meta[RING] = head, ring
     return status
 
 

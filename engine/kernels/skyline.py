@@ -24,20 +24,21 @@ from .ordered import find_key, first_node, insert_key, node_before, node_from, r
 
 NEVER = (1 << 63) - 1
 HEAD, TAIL = 0, 1
+ETS, CODE, NEXT, PREVIOUS = 0, 1, 2, 3
 USED, FREE = 0, 1
 
 
 @kernel
 def run_skyline(  # type: ignore[no-untyped-def]
     slot, row, start, events, point_ts, point_slot, point_until, points,
-    row_code, row_valid, row_ets, ends, ets, codes, links, meta, flip, doubles, value, valid,
+    row_code, row_valid, row_ets, ends, nodes, meta, flip, doubles, value, valid,
 ):  # fmt: skip
     """Take rows in, and at each point find the group's greatest.
 
     row: int32 per event, -1: an expiry; row_code, row_valid (uint8, empty: no NULLs), row_ets (empty: never)
     by row; start: point and event to begin with, int64[2]. ends: int32[slots, 2], each list's first and last
-    node, 0: none; ets, codes: int64 by node; links: int32[nodes, 2], next and previous one; meta: nodes used,
-    first free one. There is a free node for each event. value, valid: per point.
+    node, 0: none; nodes: int64[nodes, 4], ets, code, next and previous one; meta: nodes used, first free one.
+    There is a free node for each event. value, valid: per point.
     Returns whether all is done; not if a row leaves earlier than one before it: start says which event.
     """
     event = start[1]
@@ -51,31 +52,31 @@ def run_skyline(  # type: ignore[no-untyped-def]
             group = slot[event]
             code = row_code[at] ^ flip
             end = row_ets[at] if len(row_ets) else NEVER
-            node = ends[group, TAIL]
-            if node and ets[node] >= end and codes[node] >= code:
+            node = np.int64(ends[group, TAIL])
+            if node and nodes[node, ETS] >= end and nodes[node, CODE] >= code:
                 event += 1
                 continue
-            if node and ets[node] > end:
+            if node and nodes[node, ETS] > end:
                 start[0] = point
                 start[1] = event
                 return False
-            while node and codes[node] <= code:
-                before = links[node, 1]
-                links[node, 0] = meta[FREE]
+            while node and nodes[node, CODE] <= code:
+                before = nodes[node, PREVIOUS]
+                nodes[node, NEXT] = meta[FREE]
                 meta[FREE] = node
                 node = before
             new = meta[FREE]
             if new:
-                meta[FREE] = links[new, 0]
+                meta[FREE] = nodes[new, NEXT]
             else:
                 meta[USED] += 1
                 new = meta[USED]
-            ets[new] = end
-            codes[new] = code
-            links[new, 0] = 0
-            links[new, 1] = node
+            nodes[new, ETS] = end
+            nodes[new, CODE] = code
+            nodes[new, NEXT] = 0
+            nodes[new, PREVIOUS] = node
             if node:
-                links[node, 0] = new
+                nodes[node, NEXT] = new
             else:
                 ends[group, HEAD] = new
             ends[group, TAIL] = new
@@ -84,35 +85,35 @@ def run_skyline(  # type: ignore[no-untyped-def]
             break
         now = point_ts[point]
         group = point_slot[point]
-        node = ends[group, HEAD]
-        if node and ets[node] <= now:
-            while node and ets[node] <= now:
-                after = links[node, 0]
-                links[node, 0] = meta[FREE]
+        node = np.int64(ends[group, HEAD])
+        if node and nodes[node, ETS] <= now:
+            while node and nodes[node, ETS] <= now:
+                after = nodes[node, NEXT]
+                nodes[node, NEXT] = meta[FREE]
                 meta[FREE] = node
                 node = after
             ends[group, HEAD] = node
             if node:
-                links[node, 1] = 0
+                nodes[node, PREVIOUS] = 0
             else:
                 ends[group, TAIL] = 0
         valid[point] = node != 0
         if node:
-            code = codes[node] ^ flip
+            code = nodes[node, CODE] ^ flip
             value[point] = bits_of(code) if doubles else code
     return True
 
 
 @kernel
-def lists_to_trees(ends, ets, codes, links, roots, tree):  # type: ignore[no-untyped-def]
+def lists_to_trees(ends, nodes, roots, tree):  # type: ignore[no-untyped-def]
     """Put each group's list into a tree by ets. There is a free node for each of the lists' nodes."""
     keys, values, child, meta = tree
     for group in range(len(ends)):
         child[0] = 0
-        node = ends[group, HEAD]
+        node = np.int64(ends[group, HEAD])
         while node:
-            insert_key(keys, values, child, meta, ets[node], codes[node])
-            node = links[node, 0]
+            insert_key(keys, values, child, meta, nodes[node, ETS], nodes[node, CODE])
+            node = nodes[node, NEXT]
         roots[group] = child[0]
 
 
@@ -121,7 +122,7 @@ def run_stairs(  # type: ignore[no-untyped-def]
     slot, row, start, events, point_ts, point_slot, point_until, points,
     row_code, row_valid, row_ets, roots, tree, flip, doubles, value, valid,
 ):  # fmt: skip
-    """The same for rows that leave in any order. roots: int64 by slot; tree: values by ets, see ordered.py."""
+    """The same for rows that leave in any order. roots: int64 by slot; tree: values by ets (ordered.py)."""
     keys, values, child, meta = tree
     event = start[1]
     for point in range(start[0], points + 1):
