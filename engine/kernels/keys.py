@@ -11,6 +11,8 @@ SEED = np.uint64(0xCBF29CE484222325)
 MIX_A = np.uint64(0xFF51AFD7ED558CCD)
 MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
 SHIFT = np.uint64(33)
+INT_MAX = (1 << 63) - 1
+INFINITY = 0x7FF << 52
 
 
 @kernel
@@ -68,3 +70,17 @@ def keep_equal_text(  # type: ignore[no-untyped-def]
             if left[p + k] != right[q + k]:
                 keep[i] = 0
                 break
+
+
+@kernel
+def encode_doubles(bits):  # type: ignore[no-untyped-def]
+    """Bits of doubles (int64) to int64 in their order: -0.0 is 0.0, NaN above all. Gives a new array."""
+    out = np.empty(len(bits), np.int64)
+    for i in range(len(out)):
+        code = bits[i] ^ ((bits[i] >> 63) & INT_MAX)
+        if code == -1:  # -0.0
+            code = 0
+        if code > INFINITY or code < -INFINITY - 1:  # NaN, of either sign
+            code = INT_MAX
+        out[i] = code
+    return out

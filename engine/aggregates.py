@@ -1,0 +1,273 @@
+"""What the calls of a GROUP BY keep per group, and what they say at each point.
+
+In: events with the values of their arguments.  Out: a value per point.  Kept: per group a count, a sum in
+digits, the values in order, or the stairs of a skyline; all of it is empty again when the group is, so a slot
+can be used again as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .argument import Argument, grown
+from .groups import MAX_EVENTS, NO_INTS, Changes
+from .kernels import exact_sum, ordered, skyline
+from .kernels.distinct import copy_cells, run_distinct
+from .kernels.extremes import run_extremes
+from .kernels.publish import run_counts
+from .types import SqlType
+
+NO_ENDS = NO_INTS
+
+
+class Aggregate(Protocol):
+    """One call."""
+
+    def begin(self, ets: NDArray) -> None:
+        """New rows have come: their arguments have begun with them, and they leave at `ets`."""
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        """The value at each point; the first point at which there cannot be one."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class Distinct:
+    """The signs of an argument's events, if a value counts once however often it is there."""
+
+    def __init__(self, argument: Argument) -> None:
+        self._argument = argument
+        self._cells = np.zeros((256, 4), np.int64)
+        self._meta = np.zeros(1, np.int64)
+        self.sign = np.empty(MAX_EVENTS, np.int8)
+
+    def run(self, changes: Changes) -> None:
+        codes = self._argument.codes
+        second = codes[1] if len(codes) > 1 else NO_INTS
+        event = 0
+        while True:
+            event = run_distinct(
+                changes.slot, self._argument.sign, codes[0], second, event, changes.count, self._cells,
+                self._meta, self.sign,
+            )  # fmt: skip
+            if event == changes.count:
+                break
+            cells = np.zeros((2 * len(self._cells), 4), np.int64)
+            copy_cells(self._cells, cells)
+            self._cells = cells
+
+    @property
+    def values(self) -> int:
+        """Values that are there."""
+        return int(self._meta[0])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._cells.nbytes)
+
+
+class CountRows:
+    """COUNT(*): the groups know."""
+
+    nbytes = 0
+
+    def begin(self, ets: NDArray) -> None:
+        pass
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        value[: changes.points] = changes.point_rows[: changes.points]
+        valid[: changes.points] = 1
+        return changes.points
+
+
+class CountValues:
+    """COUNT(x), COUNT(DISTINCT x); `signs` has the events' signs."""
+
+    def __init__(self, signs: Argument | Distinct) -> None:
+        self._signs = signs
+        self._counts = np.zeros(0, np.int64)
+
+    def begin(self, ets: NDArray) -> None:
+        pass
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        if len(self._counts) < slots:
+            self._counts = grown(self._counts, slots)
+        run_counts(
+            changes.slot, self._signs.sign, changes.count, changes.point_slot, changes.point_until,
+            changes.points, self._counts, value,
+        )  # fmt: skip
+        valid[: changes.points] = 1
+        return changes.points
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._counts.nbytes)
+
+
+class Sum:
+    """SUM and AVG, exact; `signs` has the events' signs. All groups' digits are those of the same bits."""
+
+    def __init__(self, argument: Argument, signs: Argument | Distinct, average: bool) -> None:
+        self._argument = argument
+        self._signs = signs
+        self._doubles = argument.type is SqlType.DOUBLE
+        self._counts = np.empty(MAX_EVENTS if average else 0, np.int64)
+        # Digits of the whole range: doubles begin in [low, high], and reach two further.
+        self._low, self._high = (1, 0) if self._doubles else (0, 0)
+        words = exact_sum.DIGITS + (1 if self._doubles else 2)
+        self._sums = np.zeros((0, words), np.int64)
+
+    def begin(self, ets: NDArray) -> None:
+        if self._doubles:
+            low, high = exact_sum.digit_range(self._argument.row_codes[0], self._argument.valid)
+            if low <= high:
+                self._widen(low, high)
+
+    def _widen(self, low: int, high: int) -> None:
+        """Let the digits hold doubles that begin in [low, high]."""
+        is_new = self._low > self._high
+        if not is_new:
+            low, high = min(low, self._low), max(high, self._high)
+            if (low, high) == (self._low, self._high):
+                return
+        first = exact_sum.DIGITS
+        sums = np.zeros((len(self._sums), first + high - low + 4), np.int64)
+        sums[:, :first] = self._sums[:, :first]
+        if not is_new:
+            # The old last digit has a sign and carries: it may be wider than a digit, which is no harm.
+            at = first + self._low - low
+            sums[:, at : at + self._sums.shape[1] - first] = self._sums[:, first:]
+        self._sums, self._low, self._high = sums, low, high
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        if len(self._sums) < slots:
+            self._sums = grown(self._sums, slots)
+        bad = exact_sum.run_sums(
+            changes.slot, self._signs.sign, self._argument.codes[0], changes.count, changes.point_slot,
+            changes.point_until, changes.points, self._sums, self._base, self._doubles, value, valid,
+            self._counts,
+        )  # fmt: skip
+        if len(self._counts):
+            with np.errstate(all="ignore"):
+                sums = value[: changes.points].view(np.float64)
+                sums /= self._counts[: changes.points]
+        return int(bad)
+
+    @property
+    def _base(self) -> int:
+        return exact_sum.DIGIT * self._low if self._doubles else exact_sum.ONE
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._sums.nbytes + self._counts.nbytes)
+
+
+class Trees:
+    """Ordered trees of int64 in common arrays (see kernels/ordered.py), one per slot."""
+
+    def __init__(self) -> None:
+        self.roots = np.zeros(0, np.int64)
+        self._keys = [np.empty(1, np.int64), np.empty(1, np.int64)]
+        self._child = np.zeros(2, np.int64)
+        self._meta = np.zeros(2, np.int64)
+
+    def reserve(self, slots: int, nodes: int) -> None:
+        """Have so many slots, and room for so many nodes more."""
+        if len(self.roots) < slots:
+            self.roots = grown(self.roots, slots)
+        need = int(self._meta[ordered.USED]) + nodes + 1
+        if need > len(self._keys[0]):
+            self._keys = [grown(array, 2 * need) for array in self._keys]
+            self._child = grown(self._child, 4 * need)
+
+    @property
+    def arrays(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        return self._keys[0], self._keys[1], self._child, self._meta
+
+    @property
+    def nbytes(self) -> int:
+        return sum(int(array.nbytes) for array in (self.roots, *self.arrays))
+
+
+class Extreme:
+    """MIN and MAX of rows that may be withdrawn: all values in order."""
+
+    def __init__(self, argument: Argument, smallest: bool) -> None:
+        self._argument = argument
+        self._flip = -1 if smallest else 0
+        self._doubles = argument.type is SqlType.DOUBLE
+        self._trees = Trees()
+
+    def begin(self, ets: NDArray) -> None:
+        pass
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        self._trees.reserve(slots, changes.count)
+        run_extremes(
+            changes.slot, self._argument.sign, self._argument.codes[0], changes.count, changes.point_slot,
+            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, self._flip,
+            self._doubles, value, valid,
+        )  # fmt: skip
+        return changes.points
+
+    @property
+    def nbytes(self) -> int:
+        return self._trees.nbytes
+
+
+class Skyline:
+    """MIN and MAX of rows that leave by themselves, or never: the values that can still become it.
+
+    Lists, until a row leaves earlier than one before it in its group; trees from then on.
+    """
+
+    def __init__(self, argument: Argument, smallest: bool) -> None:
+        self._argument = argument
+        self._flip = -1 if smallest else 0
+        self._doubles = argument.type is SqlType.DOUBLE
+        self._ends = np.zeros((0, 2), np.int32)
+        self._nodes = np.zeros((1, 4), np.int64)
+        self._meta = np.zeros(2, np.int64)
+        self._trees: Trees | None = None
+        self._row_ets = NO_ENDS
+
+    def begin(self, ets: NDArray) -> None:
+        self._row_ets = ets
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        start = np.zeros(2, np.int64)
+        arguments = (
+            changes.slot, changes.row, start, changes.count, changes.point_ts, changes.point_slot,
+            changes.point_until, changes.points, self._argument.row_codes[0], self._argument.valid,
+            self._row_ets,
+        )  # fmt: skip
+        results = (self._flip, self._doubles, value, valid)
+        if self._trees is None:
+            self._reserve(slots, changes.count)
+            lists = (self._ends, self._nodes)
+            if skyline.run_skyline(*arguments, *lists, self._meta, *results):
+                return changes.points
+            self._trees = Trees()
+            self._trees.reserve(slots, int(self._meta[skyline.USED]))
+            skyline.lists_to_trees(*lists, self._trees.roots, self._trees.arrays)
+            self._ends, self._nodes = np.zeros((0, 2), np.int32), np.zeros((1, 4), np.int64)
+        self._trees.reserve(slots, changes.count)
+        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, *results)
+        return changes.points
+
+    def _reserve(self, slots: int, nodes: int) -> None:
+        if len(self._ends) < slots:
+            self._ends = grown(self._ends, slots)
+        need = int(self._meta[skyline.USED]) + nodes + 1
+        if need > len(self._nodes):
+            self._nodes = grown(self._nodes, 2 * need)
+
+    @property
+    def nbytes(self) -> int:
+        lists = int(self._ends.nbytes + self._nodes.nbytes)
+        return lists + (0 if self._trees is None else self._trees.nbytes)

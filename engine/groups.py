@@ -1,0 +1,229 @@
+"""Groups of rows that have equal keys: who is in which group, until when, and what the groups' keys are.
+
+In: batches of changes and the time.  Out: events and points (see kernels/groups.py), a bounded number at a
+time.  Kept: a slot per group, its key once, and an entry per row that will leave by itself.  Dropped: an
+entry when it is due, a slot when its group is empty and nothing refers to it, its key when enough keys are
+dead.
+Keys are never overwritten: those alive move into a new store, so what was gathered lazily stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .batch import Batch, Gather, LazyColumn
+from .expiry_queue import ExpiryQueue
+from .fingerprint import fingerprint
+from .kernels import groups as kernels
+from .queue import BEGINNING
+from .store import FixedColumn, TextColumn
+from .types import SqlType
+
+MIN_SLOTS = 256
+MIN_KEYS = 1024
+MAX_EVENTS = 32_768
+MAX_POINTS = 16_384
+NO_INTS = np.empty(0, np.int64)
+NO_SIGNS = np.empty(0, np.int8)
+UNKNOWN = (1 << 63) - 1
+
+
+def frozen(array: NDArray) -> NDArray:
+    """The array as one that cannot be written to: kernels are compiled for that, wherever it came from."""
+    if array.flags.writeable or not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).view()
+        array.flags.writeable = False
+    return array
+
+
+NO_ROWS = (frozen(NO_INTS), frozen(NO_SIGNS), frozen(NO_INTS), frozen(NO_INTS), frozen(NO_INTS))
+
+
+@dataclass(slots=True)
+class Changes:
+    """What happened: `count` events and, between them, `points`. See kernels/groups.py."""
+
+    count: int
+    slot: NDArray
+    sign: NDArray
+    row: NDArray
+    entry: NDArray
+    points: int
+    point_ts: NDArray
+    point_slot: NDArray
+    point_until: NDArray
+    point_rows: NDArray
+    point_key: NDArray
+
+
+class Groups:
+    """`run` gives changes until `is_done`; then `begin` with the next batch."""
+
+    def __init__(self, types: Sequence[SqlType], *, single: bool = False) -> None:
+        self._types = tuple(types)
+        self._single = single
+        self._slots = np.zeros((MIN_SLOTS, 6), np.int64)
+        self._table = np.full(4 * MIN_SLOTS, -1, np.int32)
+        self._entries = np.empty(MIN_SLOTS, np.int64)
+        self._touched = np.empty(MIN_SLOTS, np.int32)
+        self._new_rows = np.empty(MAX_EVENTS, np.int32)
+        self.expiry = ExpiryQueue()
+        self._meta = np.zeros(kernels.META, np.int64)
+        self._meta[[kernels.FREE_SLOT, kernels.FREE_ENTRY]] = -1
+        if single:
+            self._meta[[kernels.USED_SLOTS, kernels.UNSAID]] = 1
+        self._keys = self._key_columns()
+        self._events = tuple(np.empty(MAX_EVENTS, t) for t in (np.int32, np.int8, np.int32, np.int32))
+        self._points = tuple(
+            np.empty(MAX_POINTS, t) for t in (np.int64, np.int32, np.int32, np.int64, np.int64)
+        )
+        self._rows = NO_ROWS
+        self._arrays: list[pa.Array] = []
+        self._known = self._limit = BEGINNING
+        self.is_done = True
+
+    def _key_columns(self) -> list[FixedColumn | TextColumn | None]:
+        return [
+            None if t is SqlType.NULL else TextColumn() if t is SqlType.VARCHAR else FixedColumn(t)
+            for t in self._types
+        ]
+
+    @property
+    def capacity(self) -> int:
+        """Slots there are."""
+        return len(self._slots)
+
+    @property
+    def entries(self) -> int:
+        """Entries there is room for."""
+        return len(self._entries)
+
+    @property
+    def live(self) -> int:
+        """Groups that are remembered; one without a key is not counted."""
+        return int(self._meta[kernels.LIVE])
+
+    def begin(self, batch: Batch | None, known: int) -> None:
+        """Take the next rows; all that is due by `known`, or by the time of a row, will happen."""
+        assert self.is_done, "the rows before are not worked yet"
+        meta = self._meta
+        meta[kernels.AT_ROW] = 0
+        self._known = known if known > BEGINNING else UNKNOWN
+        self._limit = known
+        self._rows = NO_ROWS
+        self._arrays = []
+        if batch is not None:
+            self._limit = max(known, int(batch.ts[-1]))
+            a = b = NO_INTS
+            if not self._single:
+                self._arrays = [batch.column(i) for i in range(len(self._types))]
+                a, b = fingerprint(self._arrays, self._types, batch.length)
+            sign = NO_SIGNS if batch.sign is None else batch.sign
+            ets = NO_INTS if batch.ets is None else batch.ets
+            self._rows = (frozen(batch.ts), frozen(sign), frozen(ets), frozen(a), frozen(b))
+        self.is_done = not (
+            batch is not None
+            or self.expiry.first <= self._limit
+            or (meta[kernels.UNSAID] and self._known != UNKNOWN)
+        )
+
+    def run(self) -> Changes:
+        """The next events and points. Valid until the next call."""
+        meta = self._meta
+        meta[[kernels.EVENTS, kernels.POINTS, kernels.NEW]] = 0
+        if len(self._rows[2]):
+            self._reserve_entries(min(MAX_EVENTS, len(self._rows[0]) - int(meta[kernels.AT_ROW])))
+        while True:
+            status = kernels.run_changes(
+                self._rows, self._slots, self._table, self._entries, self.expiry.arrays, self._events,
+                self._points, self._touched, self._new_rows, meta, self._known, self._limit, self._single,
+            )  # fmt: skip
+            if status != kernels.GROW:
+                break
+            self._grow()
+        self.is_done = status == kernels.DONE
+        new = int(meta[kernels.NEW])
+        if new:
+            rows = pa.array(self._new_rows[:new])
+            for column, array in zip(self._keys, self._arrays, strict=True):
+                if column is not None:
+                    column.append(array.take(rows))
+        count, points = int(meta[kernels.EVENTS]), int(meta[kernels.POINTS])
+        return Changes(count, *self._events, points, *self._points)  # type: ignore[call-arg, arg-type]
+
+    def _reserve_entries(self, count: int) -> None:
+        self.expiry.reserve(count)
+        need = max(int(self._meta[kernels.USED_ENTRIES]), len(self.expiry) + count)
+        if need > len(self._entries):
+            entries = np.empty(2 * need, np.int64)
+            entries[: len(self._entries)] = self._entries
+            self._entries = entries
+
+    def _grow(self) -> None:
+        used = len(self._slots)
+        slots = np.zeros((2 * used, self._slots.shape[1]), np.int64)
+        slots[:used] = self._slots
+        self._slots = slots
+        touched = np.empty(2 * used, np.int32)
+        touched[:used] = self._touched
+        self._touched = touched
+        self._table = np.full(8 * used, -1, np.int32)
+        kernels.fill_table(slots, self._table, used)
+
+    def keys(self, rows: NDArray) -> list[LazyColumn]:
+        """The key columns at these rows of keys."""
+        return [
+            pa.nulls(len(rows)) if column is None else Gather(column.view(), rows) for column in self._keys
+        ]
+
+    def compact(self) -> None:
+        """Let dead keys go, if they are many. Call it when the last changes have been passed on."""
+        kept, live = int(self._meta[kernels.KEYS]), self.live
+        if kept <= max(MIN_KEYS, 4 * live):
+            return
+        used = int(self._meta[kernels.USED_SLOTS])
+        slots = np.flatnonzero(self._slots[:used, kernels.MARK] != kernels.FREE)
+        rows = self._slots[slots, kernels.KEY]
+        old, self._keys = self._keys, self._key_columns()
+        for column, new in zip(old, self._keys, strict=True):
+            if column is not None and new is not None:
+                new.append(column.view().take(rows))
+        self._slots[slots, kernels.KEY] = np.arange(len(slots))
+        self._meta[kernels.KEYS] = len(slots)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held for groups and entries."""
+        keys = sum(column.nbytes for column in self._keys if column is not None)
+        arrays = (self._slots, self._table, self._entries, self._touched)
+        return keys + self.expiry.nbytes + sum(int(array.nbytes) for array in arrays)
+
+    def _check(self) -> None:
+        meta = self._meta
+        used = int(meta[kernels.USED_SLOTS])
+        self.expiry._check()
+        live = np.flatnonzero(self._slots[:used, kernels.MARK] != kernels.FREE)
+        if self._single:
+            assert list(live) == [0] and used == 1, "one group has one slot"
+        else:
+            assert len(live) == self.live, "live groups are not counted right"
+            assert sorted(self._table[self._table >= 0]) == list(live), "the table has other slots than live"
+            assert 2 * len(live) <= len(self._table), "the table is more than half full"
+        for column in self._keys:
+            if column is not None:
+                rows = column.starts.end - 1 if isinstance(column, TextColumn) else column.values.end
+                assert rows == meta[kernels.KEYS], "keys are not counted right"
+        _, ids = self.expiry.entries()
+        assert len(set(ids.tolist())) == len(ids), "an entry is due twice"
+        slots = self._entries[ids] >> 1
+        refs = np.bincount(slots, minlength=used)
+        assert bool(np.all(refs[live] == self._slots[live, kernels.REFS])), "entries are not counted right"
+        assert int(refs.sum()) == int(refs[live].sum()), "an entry refers to a free slot"
+        if self.is_done:
+            assert bool(np.all(self._slots[live, kernels.MARK] == kernels.IDLE)), "a point is missing"
+            assert bool(np.all(self._slots[live, kernels.ROWS] >= 0)), "a group has fewer than no rows"

@@ -1,0 +1,181 @@
+"""GROUP BY: a row per group of equal keys, with aggregates over the rows that are in it.
+
+In: changes of a bag.  Out: per instant, for each group whose row is another one now, the old row as -1 and
+the new one as +1, as far as there was or is one.  Kept: see groups.py and aggregates.py.  Dropped: a row's
+entry when it is due, a group when nothing is in it.
+Without keys there is always one row, from the first instant that is heard of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, Skyline, Sum
+from ..argument import Argument, grown
+from ..batch import Batch
+from ..errors import DataError, UnsupportedError
+from ..groups import MAX_POINTS, NO_INTS, Changes, Groups, frozen
+from ..kernels.publish import publish
+from ..known_time import KnownTime, Learning
+from ..operator import Counters
+from ..plan import AggregateCallNode, AggregateNode
+from ..queue import Outlet, Queue, bound_of
+from ..store import bitmap
+from ..types import ARROW_TYPES, SqlType
+from ..window import MAX_TS
+
+
+class GroupBy:
+    """Takes what its input promises, and passes the groups' changes on in bounded batches."""
+
+    def __init__(
+        self, node: AggregateNode, queue: Queue, types: Sequence[SqlType], name: str, learning: Learning
+    ) -> None:
+        self.name = name
+        self.inputs = (queue,)
+        self.output = Outlet(queue.punctuation)
+        self.counters = Counters()
+        self._calls = node.calls
+        self._known = KnownTime(learning, self.inputs)
+        self._groups = Groups(types[: node.keys], single=node.keys == 0)
+        self._single = node.keys == 0
+        self._arguments: dict[int, Argument] = {}
+        self._distinct: dict[int, Distinct] = {}
+        self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
+        calls = len(node.calls)
+        self._value = np.zeros((calls, MAX_POINTS), np.int64)
+        self._valid = np.zeros((calls, MAX_POINTS), np.uint8)
+        self._said = np.zeros((0, calls), np.int64)
+        self._said_valid = np.zeros((0, calls + 1), np.uint8)
+
+    def _aggregate(self, call: AggregateCallNode, types: Sequence[SqlType], withdrawn: bool) -> Aggregate:
+        if call.argument is None:
+            return CountRows()
+        type_ = types[call.argument]
+        argument = self._arguments.setdefault(call.argument, Argument(call.argument, type_))
+        if call.function in ("min", "max"):
+            if type_ is SqlType.VARCHAR:
+                raise UnsupportedError(f"{call.function.upper()} over VARCHAR is not supported yet")
+            if not withdrawn:
+                return Skyline(argument, call.function == "min")
+            argument.is_kept = True
+            return Extreme(argument, call.function == "min")
+        argument.is_kept = True
+        signs: Argument | Distinct = argument
+        if call.distinct:
+            signs = self._distinct.setdefault(call.argument, Distinct(argument))
+        if call.function == "count":
+            return CountValues(signs)
+        return Sum(argument, signs, call.function == "avg")
+
+    def step(self, quantum: int) -> bool:
+        worked = False
+        if self._groups.is_done:
+            bound = bound_of(self.inputs, quantum)
+            batch = self.inputs[0].take(bound, True)
+            self._begin(batch, self._known.learn(bound, [batch]))
+            worked = batch is not None
+        if not self._groups.is_done:
+            self._run()
+            worked = True
+        if not self._groups.is_done:
+            return True
+        return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
+
+    def _begin(self, batch: Batch | None, known: int) -> None:
+        self._groups.begin(batch, known)
+        if self._groups.is_done:
+            return
+        for argument in self._arguments.values():
+            argument.begin(batch)
+        ets = NO_INTS if batch is None or batch.ets is None else batch.ets
+        for aggregate in self._aggregates:
+            aggregate.begin(frozen(ets))
+        if batch is not None:
+            self.counters.rows_in += batch.length
+
+    def _run(self) -> None:
+        # 1. who changed
+        groups = self._groups
+        changes = groups.run()
+        for argument in self._arguments.values():
+            if argument.is_kept:
+                argument.run(changes, groups.entries)
+        for distinct in self._distinct.values():
+            distinct.run(changes)
+        # 2. what each aggregate is now
+        points, failed = changes.points, None
+        for number, aggregate in enumerate(self._aggregates):
+            good = aggregate.run(changes, groups.capacity, self._value[number], self._valid[number])
+            if good < points:
+                points, failed = good, self._calls[number]
+        if failed is not None:
+            points = int(np.searchsorted(changes.point_ts[:points], changes.point_ts[points]))
+        # 3. what that is to others
+        if points:
+            self._publish(changes, points)
+        groups.compact()
+        if failed is not None:
+            raise DataError(f"int64 overflow in `{failed.function.upper()}`")
+
+    def _publish(self, changes: Changes, points: int) -> None:
+        groups = self._groups
+        if len(self._said) < groups.capacity:
+            self._said = grown(self._said, groups.capacity)
+            self._said_valid = grown(self._said_valid, groups.capacity)
+        room = 2 * points
+        ts, sign, key = np.empty(room, np.int64), np.empty(room, np.int8), np.empty(room, np.int64)
+        value = np.empty((len(self._calls), room), np.int64)
+        valid = np.empty((len(self._calls), room), np.uint8)
+        count = publish(
+            changes.point_ts, changes.point_slot, changes.point_rows, changes.point_key, points, self._value,
+            self._valid, self._said, self._said_valid, self._single, ts, sign, key, value, valid,
+        )  # fmt: skip
+        if count:
+            columns = groups.keys(key[:count])
+            for number, call in enumerate(self._calls):
+                columns.append(as_arrow(value[number, :count], valid[number, :count], call.type))
+            self.counters.rows_out += count
+            self.output.put(Batch(ts[:count], columns, sign[:count]))
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._groups.expiry) + self._groups.live
+
+    @property
+    def state_bytes(self) -> int:
+        said = int(self._said.nbytes + self._said_valid.nbytes)
+        values = sum(argument.nbytes for argument in self._arguments.values())
+        values += sum(distinct.nbytes for distinct in self._distinct.values())
+        return self._groups.nbytes + said + values + sum(aggregate.nbytes for aggregate in self._aggregates)
+
+    def _check(self) -> None:
+        self._groups._check()
+        if self._groups.is_done and not self._groups.live and not self._single:
+            assert all(distinct.values == 0 for distinct in self._distinct.values()), "values are left over"
+
+
+def as_arrow(values: NDArray, valid: NDArray, type_: SqlType) -> pa.Array:
+    """Values (codes, or bits of doubles) as a column."""
+    data: NDArray = values
+    if type_ is SqlType.BOOLEAN:
+        data = np.packbits(values.astype(np.uint8), bitorder="little")
+    return pa.Array.from_buffers(ARROW_TYPES[type_], len(values), [bitmap(valid), pa.py_buffer(data)])
+
+
+def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
+    """Promise what the inputs promise, but nothing beyond `first`, when something kept may come out."""
+    now = min(queue.frontier for queue in inputs)
+    if now == MAX_TS and not output.closed:
+        output.promise(min(queue.punctuation for queue in inputs))
+        output.close()
+        return True
+    now = min(now, first)
+    if output.punctuation < now < MAX_TS:
+        output.promise(now)
+        return True
+    return False
