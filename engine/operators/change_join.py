@@ -104,7 +104,8 @@ class ChangeJoin:
 
     def step(self, quantum: int) -> bool:
         if self._work is None and not self._take(quantum):
-            return pass_time(self.inputs, self.output)
+            told = self._told is not None and self._tell(self._told.until(self._known.ts))
+            return pass_time(self.inputs, self.output) or told
         self._run()
         return True
 
@@ -117,7 +118,7 @@ class ChangeJoin:
         taken = [queue.take(bound, not instants) for queue in self.inputs]
         known = self._known.learn(bound, taken)
         if not any(taken) and min(side.bag.first_due for side in self._sides) > known:
-            return self._told is not None and self._tell(self._told.until(known))
+            return False
         self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
         left, right = (side.events(batch) for side, batch in zip(self._sides, taken, strict=True))
         last = max((int(batch.ts[-1]) for batch in taken if batch is not None), default=known)
