@@ -1,0 +1,69 @@
+"""Rows pass, and are followed by their withdrawal when they are due."""
+
+from __future__ import annotations
+
+from .bag import DUE, EXPIRED, HEADS, ROW, ROWS, WITHDRAWN, enter, find, leave, let_go, next_due
+from .expiry import NEVER, pop_due
+from .hash import shift_of
+from .jit import kernel
+
+AT, MISSING, DONE, SLOTS = range(4)
+"""cursor: the row to be handled next, rows withdrawn that were not there, whether all is done; its length."""
+
+
+@kernel
+def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign, out_row):  # type: ignore[no-untyped-def]
+    """Pass rows on, in time order with the withdrawals of rows that are due; then what is due up to `known`.
+
+    ts, ets int64 and sign int8 per row; a, b: int64, its fingerprint, empty if the bag has no chains; its
+    number is first + its place. out_ts, out_row int64 and out_sign int8 are the caller's; when they are full
+    the cursor says where to go on. Returns the rows written.
+    """
+    shift = shift_of(len(bag[HEADS]))
+    rows = bag[ROWS]
+    linked = len(a) > 0
+    space = len(out_ts)
+    found = 0
+    due = next_due(bag)
+    for i in range(cursor[AT], len(ts) + 1):
+        now = ts[i] if i < len(ts) else known
+        while due <= now and due != NEVER:
+            if found == space:
+                cursor[AT] = i
+                return found
+            slot = pop_due(*bag[DUE])
+            out_ts[found] = due
+            out_sign[found] = -1
+            out_row[found] = rows[slot, ROW]
+            found += 1
+            leave(bag, shift, slot)
+            let_go(bag, slot, EXPIRED, False)
+            due = next_due(bag)
+        if i == len(ts):
+            break
+        if found == space:
+            cursor[AT] = i
+            return found
+        end = ets[i]
+        if end <= now:
+            continue
+        if end != NEVER:
+            if sign[i] > 0:
+                key_a, key_b = (a[i], b[i]) if linked else (0, 0)
+                enter(bag, shift, key_a, key_b, 0, 0, end, first + i)
+                due = min(due, end)
+            else:
+                slot = find(bag, shift, a[i], b[i], 0, 0, end)
+                if slot < 0:
+                    cursor[MISSING] += 1
+                    continue
+                leave(bag, shift, slot)
+                let_go(bag, slot, WITHDRAWN, False)
+                due = next_due(bag)
+        out_ts[found] = now
+        out_sign[found] = sign[i]
+        out_row[found] = first + i
+        found += 1
+    cursor[AT] = len(ts)
+    cursor[DONE] = 1
+    return found

@@ -1,0 +1,295 @@
+"""ChangeJoin: at every instant the join of the rows that are there, whatever came, went and in which parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from change_joins_help import END, Change, Fold, alive, batch_of, changes, push, row_of, same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.engine.errors import DataError
+from penstock.engine.expression import Call, Column, Expression, Literal
+from penstock.engine.known_time import Learning
+from penstock.engine.operators import change_join
+from penstock.engine.operators.change_join import ChangeJoin
+from penstock.engine.plan import ChangeJoinNode, JoinKind, SourceNode
+from penstock.engine.queue import Queue
+from penstock.engine.types import SqlType
+from penstock.engine.window import FOREVER
+
+NAN = float("nan")
+TYPES = (SqlType.DOUBLE, SqlType.VARCHAR, SqlType.BIGINT)
+VALUES = st.tuples(
+    st.sampled_from([0.0, -0.0, 1.0, NAN, None]), st.sampled_from(["a", "b", None]), st.sampled_from([1, 2])
+)
+KEYS = st.sampled_from([(), (0,), (1,), (2,), (0, 1)])
+LEARNINGS = st.sampled_from(["promises", "messages", "rows"])
+LESS = Call(SqlType.BOOLEAN, "less", (Column(SqlType.BIGINT, 2), Column(SqlType.BIGINT, 5)))
+RESIDUALS = st.sampled_from([None, None, LESS])
+
+
+def join_of(
+    queues: tuple[Queue, Queue],
+    keys: Sequence[int],
+    kind: JoinKind = "inner",
+    residual: Expression | None = None,
+    learning: Learning = "promises",
+    messages: bool = False,
+    instants: bool = False,
+    types: Sequence[SqlType] = TYPES,
+) -> ChangeJoin:
+    source = SourceNode("s", tuple(types))
+    node = ChangeJoinNode(kind, source, source, tuple(keys), tuple(keys), residual, instants)
+    return ChangeJoin(node, queues, (types, types), "join", learning, messages)
+
+
+def meet(
+    left: tuple[Any, ...], right: tuple[Any, ...], keys: Sequence[int], residual: Expression | None
+) -> bool:
+    if any(left[key] is None or same(left[key]) != same(right[key]) for key in keys):
+        return False
+    return residual is None or left[2] < right[2]
+
+
+def joined(
+    kind: JoinKind,
+    lefts: Sequence[Any],
+    rights: Sequence[Any],
+    keys: Sequence[int],
+    residual: Expression | None,
+) -> Counter[Any]:
+    """The join of two bags, by trying all pairs."""
+    nulls = (None,) * len(TYPES)
+    pairs = [
+        (l, r)
+        for l in range(len(lefts))
+        for r in range(len(rights))
+        if meet(lefts[l], rights[r], keys, residual)
+    ]
+    with_match = {l for l, _ in pairs}, {r for _, r in pairs}
+    rows: list[Any] = []
+    if kind in ("semi", "anti"):
+        rows = [row for l, row in enumerate(lefts) if (l in with_match[0]) == (kind == "semi")]
+    else:
+        rows = [lefts[l] + rights[r] for l, r in pairs]
+    if kind in ("left", "full"):
+        rows += [row + nulls for l, row in enumerate(lefts) if l not in with_match[0]]
+    if kind in ("right", "full"):
+        rows += [nulls + row for r, row in enumerate(rights) if r not in with_match[1]]
+    return Counter(row_of(row) for row in rows)
+
+
+def run(
+    operator: ChangeJoin, lefts: Sequence[Change], rights: Sequence[Change], seed: int, chunk: int
+) -> Fold:
+    fold = Fold(operator)
+    push(fold, [(operator.inputs[0], lefts, TYPES), (operator.inputs[1], rights, TYPES)], seed)
+    assert operator.counters.rows_in == len(lefts) + len(rights)
+    assert operator.counters.rows_out == len(fold.read())
+    assert max(fold.batches, default=0) <= 3 * chunk + 1
+    fold.check_order()
+    return fold
+
+
+@given(
+    st.data(), KEYS, RESIDUALS, LEARNINGS, st.integers(0, 999), st.sampled_from([1, 3, 1000]),
+    st.sampled_from(["finite", "forever", "both"]), st.sampled_from(["finite", "forever", "both"]),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=250)
+def test_inner(
+    data: st.DataObject, keys: tuple[int, ...], residual: Expression | None, learning: Learning, seed: int,
+    chunk: int, left_ends: str, right_ends: str, messages: bool, instants: bool,
+) -> None:  # fmt: skip
+    lefts, rights = data.draw(changes(VALUES, left_ends)), data.draw(changes(VALUES, right_ends))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(change_join, "CHUNK_ROWS", chunk)
+        operator = join_of((Queue(), Queue()), keys, "inner", residual, learning, messages, instants)
+    fold = run(operator, lefts, rights, seed, chunk)
+    for ts in range(END + 2):
+        assert fold.at(ts) == joined("inner", alive(lefts, ts), alive(rights, ts), keys, residual), ts
+    check_messages(fold, messages)
+    stay = sum(row.sign for row in [*lefts, *rights] if row.ets == FOREVER)
+    assert operator.state_rows <= stay
+
+
+def check_messages(fold: Fold, messages: bool) -> None:
+    """Every time at which a pair leaves by itself is told once, and no time at which none ever could."""
+    told = fold.queue.messages
+    assert told == sorted(set(told))
+    if not messages:
+        assert not told
+        return
+    ends: Counter[int] = Counter()
+    for row in fold.read():
+        if row.ets != FOREVER:
+            ends[row.ets] += row.sign
+    assert set(+ends) <= set(told)
+    assert set(told) <= set(ends)
+
+
+@given(
+    st.data(), st.sampled_from(["left", "right", "full", "semi", "anti"]), KEYS, RESIDUALS, LEARNINGS,
+    st.integers(0, 999), st.sampled_from([1, 3, 1000]), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=250)
+def test_counted(
+    data: st.DataObject, kind: JoinKind, keys: tuple[int, ...], residual: Expression | None, learning: Learning,
+    seed: int, chunk: int, instants: bool,
+) -> None:  # fmt: skip
+    lefts, rights = data.draw(changes(VALUES, "forever")), data.draw(changes(VALUES, "forever"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(change_join, "CHUNK_ROWS", chunk)
+        operator = join_of((Queue(), Queue()), keys, kind, residual, learning, False, instants)
+    fold = run(operator, lefts, rights, seed, chunk)
+    assert all(row.ets == FOREVER for row in fold.rows)
+    for ts in range(END + 2):
+        assert fold.at(ts) == joined(kind, alive(lefts, ts), alive(rights, ts), keys, residual), ts
+    if instants and chunk == 1000:
+        check_no_flips(fold)
+
+
+def check_no_flips(fold: Fold) -> None:
+    """A row with NULLs, or of a semi or anti join, is not sent both ways in one instant."""
+    operator = fold.operator
+    padded = [
+        (row.ts, row_of(row.values), row.sign)
+        for row in fold.rows
+        if operator._node.kind in ("semi", "anti") or row.values[2] is None or row.values[5] is None
+    ]
+    sent = {(ts, values): {s for t, v, s in padded if (t, v) == (ts, values)} for ts, values, _ in padded}
+    assert all(len(signs) == 1 for signs in sent.values())
+
+
+def rows(*changes_: tuple[int, int, int], ets: int = FOREVER) -> list[Change]:
+    """Changes (ts, sign, key) of rows of two columns."""
+    return [Change(ts, sign, ets, (key, 10 * key)) for ts, sign, key in changes_]
+
+
+TWO = (SqlType.BIGINT, SqlType.BIGINT)
+
+
+def given_by(kind: JoinKind, lefts: list[Change], rights: list[Change], instants: bool = True) -> list[Any]:
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (0,), kind, types=TWO, instants=instants))
+    for queue, side in zip(queues, (lefts, rights), strict=True):
+        queue.put(batch_of(side, TWO, True))
+        queue.promise(100)
+        queue.close()
+    while fold.step(1000):
+        pass
+    return [(row.ts, row.sign, *row.values[::2]) for row in fold.read()]
+
+
+def test_a_row_without_a_match_is_given_once_and_withdrawn_when_one_comes() -> None:
+    """
+    left   1 |=================== 9
+    right       3 |====| 5   7 |===
+    """
+    lefts, rights = rows((1, 1, 4), (9, -1, 4)), rows((3, 1, 4), (5, -1, 4), (7, 1, 4))
+    assert given_by("left", lefts, rights) == [
+        (1, 1, 4, None),
+        (3, 1, 4, 4), (3, -1, 4, None),
+        (5, -1, 4, 4), (5, 1, 4, None),
+        (7, 1, 4, 4), (7, -1, 4, None),
+        (9, -1, 4, 4),
+    ]  # fmt: skip
+    assert given_by("anti", lefts, rights) == [(1, 1, 4), (3, -1, 4), (5, 1, 4), (7, -1, 4)]
+    assert given_by("semi", lefts, rights) == [(3, 1, 4), (5, -1, 4), (7, 1, 4), (9, -1, 4)]
+
+
+def test_every_row_of_a_full_join_without_a_match_is_given_once() -> None:
+    lefts, rights = rows((1, 1, 1), (1, 1, 2), (1, 1, 2)), rows((1, 1, 3), (1, 1, 2))
+    assert sorted(given_by("full", lefts, rights), key=str) == sorted(
+        [(1, 1, 1, None), (1, 1, None, 3), (1, 1, 2, 2), (1, 1, 2, 2)], key=str
+    )
+
+
+def test_a_match_that_is_replaced_within_an_instant_does_not_show() -> None:
+    lefts, rights = rows((1, 1, 4)), rows((2, 1, 4), (5, -1, 4), (5, 1, 4))
+    assert given_by("semi", lefts, rights) == [(2, 1, 4)]
+    assert given_by("anti", lefts, rights) == [(1, 1, 4), (2, -1, 4)]
+
+
+def test_rows_joined_with_a_table_are_not_kept() -> None:
+    queues = Queue(), Queue()
+    operator = join_of(queues, (0,), types=TWO, messages=True)
+    fold = Fold(operator)
+    queues[1].put(batch_of(rows((0, 1, 4), (0, 1, 4), (0, 1, 5)), TWO, True))
+    queues[1].promise(1000)
+    queues[1].close()
+    queues[0].promise(1)
+    while fold.step(1000):
+        pass
+    stream = [
+        *rows((1, 1, 4), ets=5),
+        *rows((1, 1, 6), ets=6),
+        *rows((2, 1, 5), ets=7),
+        *rows((3, -1, 4), ets=5),
+    ]
+    queues[0].put(batch_of(stream, TWO, True))
+    queues[0].promise(4)
+    while fold.step(1000):
+        pass
+    assert operator.state_rows == 3
+    assert [(row.ts, row.sign, row.ets, row.values[0]) for row in fold.read()] == [
+        (1, 1, 5, 4), (1, 1, 5, 4), (2, 1, 7, 5), (3, -1, 5, 4), (3, -1, 5, 4),
+    ]  # fmt: skip
+    queues[0].promise(50)
+    while fold.step(1000):
+        pass
+    assert fold.queue.messages == [5, 7]
+
+
+def test_a_message_for_each_time_at_which_pairs_leave() -> None:
+    """Only the pair's end is told: that of its row with the smaller ets."""
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (0,), types=TWO, messages=True))
+    queues[0].put(batch_of([*rows((1, 1, 4), (1, 1, 4), ets=5), *rows((1, 1, 7), ets=6)], TWO, True))
+    queues[1].put(batch_of([*rows((2, 1, 4), ets=8)], TWO, True))
+    for queue in queues:
+        queue.promise(50)
+    while fold.step(1000):
+        pass
+    assert fold.queue.messages == [5]
+
+
+def test_a_residual_that_fails_gives_the_pairs_before_it() -> None:
+    ten = Literal(SqlType.BIGINT, 10)
+    divided = Call(SqlType.BIGINT, "integer_divide", (ten, Column(SqlType.BIGINT, 1)))
+    residual = Call(SqlType.BOOLEAN, "less", (divided, ten))
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (), types=TWO, residual=residual))
+    left = [Change(1, 1, FOREVER, (1, 2)), Change(2, 1, FOREVER, (1, 5)), Change(3, 1, FOREVER, (1, 0))]
+    queues[0].put(batch_of(left, TWO, True))
+    queues[1].put(batch_of([Change(0, 1, FOREVER, (1, 2))], TWO, True))
+    for queue in queues:
+        queue.promise(9)
+    with pytest.raises(DataError):
+        while fold.step(1000):
+            pass
+    assert [batch.ts.tolist() for batch in fold.queue.batches] == [[1, 2]]
+
+
+def test_state_is_bounded_by_what_is_alive() -> None:
+    """One row stays for ever, others leave in no order."""
+    queues = Queue(), Queue()
+    operator = join_of(queues, (0,), "left", types=TWO)
+    fold = Fold(operator)
+    live: list[Change] = []
+    for start in range(0, 60_000, 2000):
+        batch = [Change(start, -1, FOREVER, row.values) for row in live[1:][::-1]]
+        live = live[:1] + [Change(start, 1, FOREVER, (n % 100, n)) for n in range(start, start + 2000)]
+        queues[0].put(batch_of(batch + live[-2000:], TWO, True))
+        for queue in queues:
+            queue.promise(start)
+        while operator.step(1000):
+            pass
+        fold.queue.clear()
+    operator._check()
+    assert operator.state_rows == len(live)
+    assert operator.state_bytes < 2_500_000
