@@ -230,7 +230,7 @@ class Skyline:
         self._argument = argument
         self._flip = -1 if smallest else 0
         self._doubles = argument.type is SqlType.DOUBLE
-        self._ends = np.zeros((0, 2), np.int32)
+        self._ends = np.zeros((0, skyline.LINE), np.int64)
         self._nodes = np.zeros((1, 4), np.int64)
         self._meta = np.zeros(2, np.int64)
         self._trees: Trees | None = None
@@ -255,7 +255,7 @@ class Skyline:
             self._trees = Trees()
             self._trees.reserve(slots, int(self._meta[skyline.USED]))
             skyline.lists_to_trees(*lists, self._trees.roots, self._trees.arrays)
-            self._ends, self._nodes = np.zeros((0, 2), np.int32), np.zeros((1, 4), np.int64)
+            self._ends, self._nodes = np.zeros((0, skyline.LINE), np.int64), np.zeros((1, 4), np.int64)
         self._trees.reserve(slots, changes.count)
         skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, *results)
         return changes.points

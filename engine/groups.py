@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .batch import Batch, Gather, LazyColumn
+from .batch import Batch, Gather, LazyColumn, View
 from .expiry_queue import ExpiryQueue
 from .fingerprint import fingerprint
 from .kernels import groups as kernels
@@ -67,7 +67,7 @@ class Groups:
     def __init__(self, types: Sequence[SqlType], *, single: bool = False) -> None:
         self._types = tuple(types)
         self._single = single
-        self._slots = np.zeros((MIN_SLOTS, 6), np.int64)
+        self._slots = np.zeros((MIN_SLOTS, kernels.LINE), np.int64)
         self._table = np.full(4 * MIN_SLOTS, -1, np.int32)
         self._entries = np.empty(MIN_SLOTS, np.int64)
         self._touched = np.empty(MIN_SLOTS, np.int32)
@@ -86,6 +86,8 @@ class Groups:
         self._arrays: list[pa.Array] = []
         self._known = self._limit = BEGINNING
         self.is_done = True
+        self.rows_only = False
+        """Whether nobody asks for the events of expiries, nor for signs and entries."""
 
     def _key_columns(self) -> list[FixedColumn | TextColumn | None]:
         return [
@@ -142,6 +144,7 @@ class Groups:
             status = kernels.run_changes(
                 self._rows, self._slots, self._table, self._entries, self.expiry.arrays, self._events,
                 self._points, self._touched, self._new_rows, meta, self._known, self._limit, self._single,
+                self.rows_only,
             )  # fmt: skip
             if status != kernels.GROW:
                 break
@@ -159,7 +162,7 @@ class Groups:
     def _reserve_entries(self, count: int) -> None:
         self.expiry.reserve(count)
         need = max(int(self._meta[kernels.USED_ENTRIES]), len(self.expiry) + count)
-        if need > len(self._entries):
+        if not self.rows_only and need > len(self._entries):
             entries = np.empty(2 * need, np.int64)
             entries[: len(self._entries)] = self._entries
             self._entries = entries
@@ -177,9 +180,11 @@ class Groups:
 
     def keys(self, rows: NDArray) -> list[LazyColumn]:
         """The key columns at these rows of keys."""
-        return [
-            pa.nulls(len(rows)) if column is None else Gather(column.view(), rows) for column in self._keys
-        ]
+        return [Gather(NullView() if column is None else column.view(), rows) for column in self._keys]
+
+    def key_views(self, rows: NDArray) -> list[View]:
+        """Views of the key columns in which row i is rows[i] of the keys."""
+        return [NullView() if column is None else IndirectView(column.view(), rows) for column in self._keys]
 
     def compact(self) -> None:
         """Let dead keys go, if they are many. Call it when the last changes have been passed on."""
@@ -219,11 +224,39 @@ class Groups:
                 rows = column.starts.end - 1 if isinstance(column, TextColumn) else column.values.end
                 assert rows == meta[kernels.KEYS], "keys are not counted right"
         _, ids = self.expiry.entries()
-        assert len(set(ids.tolist())) == len(ids), "an entry is due twice"
-        slots = self._entries[ids] >> 1
+        if not self.rows_only:
+            assert len(set(ids.tolist())) == len(ids), "an entry is due twice"
+            ids = self._entries[ids]
+        slots = ids >> 1
         refs = np.bincount(slots, minlength=used)
         assert bool(np.all(refs[live] == self._slots[live, kernels.REFS])), "entries are not counted right"
         assert int(refs.sum()) == int(refs[live].sum()), "an entry refers to a free slot"
         if self.is_done:
             assert bool(np.all(self._slots[live, kernels.MARK] == kernels.IDLE)), "a point is missing"
             assert bool(np.all(self._slots[live, kernels.ROWS] >= 0)), "a group has fewer than no rows"
+
+
+class IndirectView:
+    """Rows of a view by their places in a list of rows."""
+
+    __slots__ = ("_rows", "_view")
+
+    def __init__(self, view: View, rows: NDArray) -> None:
+        self._view = view
+        self._rows = rows
+
+    def take(self, rows: NDArray) -> pa.Array:
+        return self._view.take(self._rows[rows])
+
+    def text_bytes(self, rows: NDArray) -> int:
+        return self._view.text_bytes(self._rows[rows])
+
+
+class NullView:
+    """A column of nothing but NULL."""
+
+    def take(self, rows: NDArray) -> pa.Array:
+        return pa.nulls(len(rows))
+
+    def text_bytes(self, rows: NDArray) -> int:
+        return 0

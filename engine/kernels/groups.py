@@ -4,7 +4,7 @@ An event is one row that enters or leaves a group; a point is the moment at whic
 an instant has to say what its answer is now. Whoever aggregates walks the events and, before each point, has
 applied all events below `until`.
 
-slots    int64[capacity, 6], one line per group: its fingerprint, how many rows are in it, how many entries
+slots    int64[capacity, 8], one line per group: its fingerprint, how many rows are in it, how many entries
          still refer to it, the row of its key, its mark (FREE, IDLE, TOUCHED). In a free slot the key is the
          next free slot.
 table    int32[a power of two]: slot by fingerprint, open addressing, -1 for none. Never more than half full.
@@ -23,6 +23,7 @@ from .hash import bucket_of, shift_of
 from .jit import expand, kernel, part
 
 A, B, ROWS, REFS, KEY, MARK = 0, 1, 2, 3, 4, 5
+LINE = 8  # a cache line, of which two words are not used
 FREE, IDLE, TOUCHED = -1, 0, 1
 
 AT_ROW = 0  # the next row of the batch
@@ -85,7 +86,7 @@ def fill_table(slots, table, used):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_changes(  # type: ignore[no-untyped-def]
-    rows, slots, table, entries, expiry, events, points, touched, new_rows, meta, known, limit, single
+    rows, slots, table, entries, expiry, events, points, touched, new_rows, meta, known, limit, single, rows_only
 ):  # fmt: skip
     """Work instants up to `limit` as far as there is room for events and points.
 
@@ -93,7 +94,8 @@ def run_changes(  # type: ignore[no-untyped-def]
     expiry.py; events: slot, sign, row (-1: an expiry), entry (the expiry's, or made for the row; -1: none);
     points: ts, slot, until, rows, key; touched: int32 by slot, room; new_rows: int32, rows whose groups are
     new. known: when the single group speaks first, if no row comes by then. single: there is one group, slot
-    0, and no key.
+    0, and no key. rows_only: nobody asks for the events of expiries,
+    nor for signs and entries; there are no entries then, only what they would have in them.
     Returns DONE, FULL (no room for more events or points: go on with empty ones) or GROW (no free slot).
     """
     ts, sign, ets, a, b = rows
@@ -142,21 +144,25 @@ def run_changes(  # type: ignore[no-untyped-def]
                     head = (head + 1) & mask
                     ring -= 1
                     due = ring_ets[head] if ring else NEVER
-                slot = entries[id_] >> 1
-                change = 2 * (entries[id_] & 1) - 1
-                entries[id_] = free_entry
-                free_entry = id_
+                referred = id_
+                if not rows_only:
+                    referred = entries[id_]
+                    entries[id_] = free_entry
+                    free_entry = id_
+                slot = referred >> 1
+                change = 2 * (referred & 1) - 1
                 slots[slot, REFS] -= 1
                 slots[slot, ROWS] += change
                 if slots[slot, MARK] == IDLE:
                     slots[slot, MARK] = TOUCHED
                     touched[listed] = slot
                     listed += 1
-                event_slot[event] = slot
-                event_sign[event] = change
-                event_row[event] = -1
-                event_entry[event] = id_
-                event += 1
+                if not rows_only:
+                    event_slot[event] = slot
+                    event_sign[event] = change
+                    event_row[event] = -1
+                    event_entry[event] = id_
+                    event += 1
             if status != DONE:
                 break
             # 3. the instant's rows
@@ -194,13 +200,16 @@ def run_changes(  # type: ignore[no-untyped-def]
                     change = np.int64(sign[row]) if signed else 1
                     id_ = -1
                     if end != NEVER:
-                        id_ = free_entry
-                        if id_ >= 0:
-                            free_entry = entries[id_]
-                        else:
-                            id_ = meta[USED_ENTRIES]
-                            meta[USED_ENTRIES] += 1
-                        entries[id_] = 2 * slot + (change < 0)
+                        id_ = 2 * slot + (change < 0)
+                        if not rows_only:
+                            referred = id_
+                            id_ = free_entry
+                            if id_ >= 0:
+                                free_entry = entries[id_]
+                            else:
+                                id_ = meta[USED_ENTRIES]
+                                meta[USED_ENTRIES] += 1
+                            entries[id_] = referred
                         if ring and ring_ets[(head + ring - 1) & mask] > end:
                             due_meta[HEAD], due_meta[RING] = head, ring
                             push_due(ring_ets, ring_id, heap_ets, heap_id, due_meta, end, id_)
@@ -216,9 +225,10 @@ def run_changes(  # type: ignore[no-untyped-def]
                         touched[listed] = slot
                         listed += 1
                     event_slot[event] = slot
-                    event_sign[event] = change
                     event_row[event] = row
-                    event_entry[event] = id_
+                    if not rows_only:
+                        event_sign[event] = change
+                        event_entry[event] = id_
                     event += 1
                 row += 1
                 row_ts = ts[row] if row < len(ts) else NEVER

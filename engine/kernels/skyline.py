@@ -23,8 +23,8 @@ from .jit import kernel
 from .ordered import find_key, first_node, insert_key, node_before, node_from, remove_key
 
 NEVER = (1 << 63) - 1
-HEAD, TAIL = 0, 1
-ETS, CODE, NEXT, PREVIOUS = 0, 1, 2, 3
+HEAD, TAIL, LINE = 0, 3, 6
+ETS, CODE, NEXT, PREVIOUS = 1, 2, 3, 0
 USED, FREE = 0, 1
 
 
@@ -36,12 +36,14 @@ def run_skyline(  # type: ignore[no-untyped-def]
     """Take rows in, and at each point find the group's greatest.
 
     row: int32 per event, -1: an expiry; row_code, row_valid (uint8, empty: no NULLs), row_ets (empty: never)
-    by row; start: point and event to begin with, int64[2]. ends: int32[slots, 2], each list's first and last
-    node, 0: none; nodes: int64[nodes, 4], ets, code, next and previous one; meta: nodes used, first free one.
-    There is a free node for each event. value, valid: per point.
-    Returns whether all is done; not if a row leaves earlier than one before it: start says which event.
+    by row; start: point and event to begin with, int64[2]. ends: int64[slots, 6]: of each list, the first node
+    with its ets and code, and the last one likewise; node 0: none. nodes: int64[nodes, 4]: previous one, ets,
+    code, next one; meta: nodes used, first free one. There is a free node for each event. value, valid: per
+    point. Returns whether all is done; not if a row leaves earlier than one before it: start says which event.
     """
     event = start[1]
+    free, used = meta[FREE], meta[USED]
+    is_done = True
     for point in range(start[0], points + 1):
         until = point_until[point] if point < points else events
         while event < until:
@@ -52,25 +54,31 @@ def run_skyline(  # type: ignore[no-untyped-def]
             group = slot[event]
             code = row_code[at] ^ flip
             end = row_ets[at] if len(row_ets) else NEVER
-            node = np.int64(ends[group, TAIL])
-            if node and nodes[node, ETS] >= end and nodes[node, CODE] >= code:
-                event += 1
-                continue
-            if node and nodes[node, ETS] > end:
-                start[0] = point
-                start[1] = event
-                return False
-            while node and nodes[node, CODE] <= code:
-                before = nodes[node, PREVIOUS]
-                nodes[node, NEXT] = meta[FREE]
-                meta[FREE] = node
-                node = before
-            new = meta[FREE]
+            node = ends[group, TAIL]
+            if node:
+                if ends[group, TAIL + ETS] >= end:
+                    if ends[group, TAIL + CODE] >= code:
+                        event += 1
+                        continue
+                    if ends[group, TAIL + ETS] > end:
+                        start[0] = point
+                        start[1] = event
+                        is_done = False
+                        break
+                if ends[group, TAIL + CODE] <= code:
+                    while True:
+                        before = nodes[node, PREVIOUS]
+                        nodes[node, NEXT] = free
+                        free = node
+                        node = before
+                        if node == 0 or nodes[node, CODE] > code:
+                            break
+            new = free
             if new:
-                meta[FREE] = nodes[new, NEXT]
+                free = nodes[new, NEXT]
             else:
-                meta[USED] += 1
-                new = meta[USED]
+                used += 1
+                new = used
             nodes[new, ETS] = end
             nodes[new, CODE] = code
             nodes[new, NEXT] = 0
@@ -79,29 +87,36 @@ def run_skyline(  # type: ignore[no-untyped-def]
                 nodes[node, NEXT] = new
             else:
                 ends[group, HEAD] = new
+                ends[group, HEAD + ETS] = end
+                ends[group, HEAD + CODE] = code
             ends[group, TAIL] = new
+            ends[group, TAIL + ETS] = end
+            ends[group, TAIL + CODE] = code
             event += 1
-        if point == points:
+        if point == points or not is_done:
             break
         now = point_ts[point]
         group = point_slot[point]
-        node = np.int64(ends[group, HEAD])
-        if node and nodes[node, ETS] <= now:
+        node = ends[group, HEAD]
+        if node and ends[group, HEAD + ETS] <= now:
             while node and nodes[node, ETS] <= now:
                 after = nodes[node, NEXT]
-                nodes[node, NEXT] = meta[FREE]
-                meta[FREE] = node
+                nodes[node, NEXT] = free
+                free = node
                 node = after
             ends[group, HEAD] = node
             if node:
                 nodes[node, PREVIOUS] = 0
+                ends[group, HEAD + ETS] = nodes[node, ETS]
+                ends[group, HEAD + CODE] = nodes[node, CODE]
             else:
                 ends[group, TAIL] = 0
         valid[point] = node != 0
         if node:
-            code = nodes[node, CODE] ^ flip
+            code = ends[group, HEAD + CODE] ^ flip
             value[point] = bits_of(code) if doubles else code
-    return True
+    meta[FREE], meta[USED] = free, used
+    return is_done
 
 
 @kernel
@@ -110,7 +125,7 @@ def lists_to_trees(ends, nodes, roots, tree):  # type: ignore[no-untyped-def]
     keys, values, child, meta = tree
     for group in range(len(ends)):
         child[0] = 0
-        node = np.int64(ends[group, HEAD])
+        node = ends[group, HEAD]
         while node:
             insert_key(keys, values, child, meta, nodes[node, ETS], nodes[node, CODE])
             node = nodes[node, NEXT]

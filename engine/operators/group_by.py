@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from ..aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, Skyline, Sum
 from ..argument import Argument, grown
-from ..batch import Batch
+from ..batch import Batch, Gather, LazyColumn
 from ..errors import DataError, UnsupportedError
-from ..groups import MAX_POINTS, NO_INTS, Changes, Groups, frozen
+from ..groups import NO_INTS, Changes, Groups, frozen
+from ..kernels.gather import gather
 from ..kernels.publish import publish
 from ..known_time import KnownTime, Learning
 from ..operator import Counters
@@ -46,9 +47,12 @@ class GroupBy:
         self._arguments: dict[int, Argument] = {}
         self._distinct: dict[int, Distinct] = {}
         self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
+        self._groups.rows_only = not any(argument.is_kept for argument in self._arguments.values())
         calls = len(node.calls)
-        self._value = np.zeros((calls, MAX_POINTS), np.int64)
-        self._valid = np.zeros((calls, MAX_POINTS), np.uint8)
+        self._value = np.empty((calls, 0), np.int64)
+        self._valid = np.empty((calls, 0), np.uint8)
+        self._last = np.zeros(0, np.int64)
+        self._base = 1
         self._said = np.zeros((0, calls), np.int64)
         self._said_valid = np.zeros((0, calls + 1), np.uint8)
 
@@ -109,6 +113,8 @@ class GroupBy:
             distinct.run(changes)
         # 2. what each aggregate is now
         points, failed = changes.points, None
+        self._value = np.empty((len(self._calls), 2 * points), np.int64)
+        self._valid = np.empty((len(self._calls), 2 * points), np.uint8)
         for number, aggregate in enumerate(self._aggregates):
             good = aggregate.run(changes, groups.capacity, self._value[number], self._valid[number])
             if good < points:
@@ -127,18 +133,21 @@ class GroupBy:
         if len(self._said) < groups.capacity:
             self._said = grown(self._said, groups.capacity)
             self._said_valid = grown(self._said_valid, groups.capacity)
+            self._last = grown(self._last, groups.capacity)
         room = 2 * points
-        ts, sign, key = np.empty(room, np.int64), np.empty(room, np.int8), np.empty(room, np.int64)
-        value = np.empty((len(self._calls), room), np.int64)
-        valid = np.empty((len(self._calls), room), np.uint8)
+        ts, sign, rows = np.empty(room, np.int64), np.empty(room, np.int8), np.empty(room, np.int64)
+        key = np.empty(room, np.int64)
         count = publish(
             changes.point_ts, changes.point_slot, changes.point_rows, changes.point_key, points, self._value,
-            self._valid, self._said, self._said_valid, self._single, ts, sign, key, value, valid,
+            self._valid, key, self._last, self._base, self._said, self._said_valid, self._single,
+            ts, sign, rows,
         )  # fmt: skip
+        self._base += room + 1
         if count:
-            columns = groups.keys(key[:count])
+            rows = rows[:count]
+            columns: list[LazyColumn] = [Gather(view, rows) for view in groups.key_views(key)]
             for number, call in enumerate(self._calls):
-                columns.append(as_arrow(value[number, :count], valid[number, :count], call.type))
+                columns.append(Gather(PointView(self._value[number], self._valid[number], call.type), rows))
             self.counters.rows_out += count
             self.output.put(Batch(ts[:count], columns, sign[:count]))
 
@@ -159,12 +168,25 @@ class GroupBy:
             assert all(distinct.values == 0 for distinct in self._distinct.values()), "values are left over"
 
 
-def as_arrow(values: NDArray, valid: NDArray, type_: SqlType) -> pa.Array:
-    """Values (codes, or bits of doubles) as a column."""
-    data: NDArray = values
-    if type_ is SqlType.BOOLEAN:
-        data = np.packbits(values.astype(np.uint8), bitorder="little")
-    return pa.Array.from_buffers(ARROW_TYPES[type_], len(values), [bitmap(valid), pa.py_buffer(data)])
+class PointView:
+    """What one call said at points: codes, or bits of doubles."""
+
+    __slots__ = ("_type", "_valid", "_values")
+
+    def __init__(self, values: NDArray, valid: NDArray, type_: SqlType) -> None:
+        self._values = values
+        self._valid = valid
+        self._type = type_
+
+    def take(self, rows: NDArray) -> pa.Array:
+        values = gather(self._values, 0, rows)
+        if self._type is SqlType.BOOLEAN:
+            values = np.packbits(values.astype(np.uint8), bitorder="little")
+        buffers = [bitmap(gather(self._valid, 0, rows)), pa.py_buffer(values)]
+        return pa.Array.from_buffers(ARROW_TYPES[self._type], len(rows), buffers)
+
+    def text_bytes(self, rows: NDArray) -> int:
+        return 0
 
 
 def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
