@@ -11,6 +11,7 @@ from changes_help import END, Change, Fold, alive, batch_of, changes, push, row_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine import bag
 from penstock.engine.errors import DataError
 from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.known_time import Learning
@@ -95,6 +96,12 @@ def run(
     return fold
 
 
+def make_small(patch: pytest.MonkeyPatch) -> None:
+    """Bags that grow and are laid out anew with a few rows."""
+    patch.setattr(bag, "FEW_ROWS", 2)
+    patch.setattr(bag, "MIN_SLOTS", 2)
+
+
 @given(
     st.data(), KEYS, RESIDUALS, LEARNINGS, st.integers(0, 999), st.sampled_from([1, 3, 1000]),
     st.sampled_from([1, 4, 100]), st.sampled_from(["finite", "forever", "both"]),
@@ -109,6 +116,7 @@ def test_inner(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(change_join, "CHUNK_ROWS", chunk)
         patch.setattr(change_join, "PATIENCE_CHANGES", patience)
+        make_small(patch)
         operator = join_of((Queue(), Queue()), keys, "inner", residual, learning, messages, instants)
         fold = run(operator, lefts, rights, seed, chunk)
     for ts in range(END + 2):
@@ -145,8 +153,9 @@ def test_counted(
     lefts, rights = data.draw(changes(VALUES, "forever")), data.draw(changes(VALUES, "forever"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(change_join, "CHUNK_ROWS", chunk)
+        make_small(patch)
         operator = join_of((Queue(), Queue()), keys, kind, residual, learning, False, instants)
-    fold = run(operator, lefts, rights, seed, chunk)
+        fold = run(operator, lefts, rights, seed, chunk)
     assert all(row.ets == FOREVER for row in fold.rows)
     for ts in range(END + 2):
         assert fold.at(ts) == joined(kind, alive(lefts, ts), alive(rights, ts), keys, residual), ts
