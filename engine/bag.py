@@ -46,7 +46,7 @@ from .types import SqlType
 
 MIN_SLOTS = 64
 FEW_ROWS = 1024
-MANY_SLOTS = 65_536
+MANY_SLOTS = 262_144
 
 
 class Bag:

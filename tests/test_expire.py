@@ -9,6 +9,7 @@ from change_joins_help import END, Change, Fold, alive, changes, push, row_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine import bag
 from penstock.engine.known_time import Learning
 from penstock.engine.operators import expire
 from penstock.engine.operators.expire import Expire
@@ -43,6 +44,8 @@ def test_is_the_same_bag(data: st.DataObject, learning: Learning, seed: int, end
     queue = Queue()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(expire, "CHUNK_ROWS", chunk)
+        patch.setattr(bag, "FEW_ROWS", 2)
+        patch.setattr(bag, "MIN_SLOTS", 2)
         operator = expire_of(queue, learning)
         fold = Fold(operator)
         push(fold, [(queue, rows, TYPES)], seed)

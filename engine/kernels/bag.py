@@ -54,10 +54,9 @@ def link_slot(rows, heads, shift, slot):  # type: ignore[no-untyped-def]
         heads[chain, 1] = slot
 
 
-@part
-def enter(bag, shift, a, b, print_a, print_b, ets, row):  # type: ignore[no-untyped-def]
+@expand
+def enter(rows, state, heads, meta, alive, due, shift, a, b, print_a, print_b, ets, row):  # type: ignore[no-untyped-def]
     """Add a row and return its slot."""
-    rows, meta = bag[ROWS], bag[META]
     slot = meta[FREED]
     if slot >= 0:
         meta[FREED] = rows[slot, OLDER]
@@ -70,25 +69,23 @@ def enter(bag, shift, a, b, print_a, print_b, ets, row):  # type: ignore[no-unty
     rows[slot, ROW] = row
     rows[slot, PRINT_A] = print_a
     rows[slot, PRINT_B] = print_b
-    bag[STATE][slot] = ALIVE
-    bag[ALIVE_ROWS][row - meta[BASE]] = 1
+    state[slot] = ALIVE
+    alive[row - meta[BASE]] = 1
     meta[LIVE] += 1
     if meta[LINKED]:
-        link_slot(rows, bag[HEADS], shift, slot)
+        link_slot(rows, heads, shift, slot)
     if ets != NEVER:
         meta[FINITE] += 1
-        push_due(*bag[DUE], ets, slot)
+        push_due(due[0], due[1], due[2], due[3], due[4], ets, slot)
     return slot
 
 
-@part
-def leave(bag, shift, slot):  # type: ignore[no-untyped-def]
+@expand
+def leave(rows, state, heads, meta, alive, shift, slot):  # type: ignore[no-untyped-def]
     """Take a row out of its chain; its slot keeps what it says until it is let go."""
-    rows, meta = bag[ROWS], bag[META]
     if meta[LINKED]:
         older, newer = rows[slot, OLDER], rows[slot, NEWER]
         if older < 0 or newer < 0:
-            heads = bag[HEADS]
             chain = chain_of(rows[slot, KEY_A], rows[slot, KEY_B], shift)
             if newer < 0:
                 heads[chain, 0] = older
@@ -98,24 +95,23 @@ def leave(bag, shift, slot):  # type: ignore[no-untyped-def]
             rows[older, NEWER] = newer
         if newer >= 0:
             rows[newer, OLDER] = older
-    bag[STATE][slot] = WITHDRAWN
-    bag[ALIVE_ROWS][rows[slot, ROW] - meta[BASE]] = 0
+    state[slot] = WITHDRAWN
+    alive[rows[slot, ROW] - meta[BASE]] = 0
     meta[LIVE] -= 1
     if rows[slot, ETS] != NEVER:
         meta[FINITE] -= 1
 
 
 @expand
-def let_go(bag, slot, state, later):  # type: ignore[no-untyped-def]
+def let_go(rows, state, meta, slot, why, later):  # type: ignore[no-untyped-def]
     """Free the slot of a row that has left: at once, or `later`, by `release`."""
-    rows, meta = bag[ROWS], bag[META]
     if later:
-        bag[STATE][slot] = state
+        state[slot] = why
         rows[slot, OLDER] = meta[GONE]
         meta[GONE] = slot
         meta[GONE_ROWS] += 1
     else:
-        bag[STATE][slot] = FREE
+        state[slot] = FREE
         rows[slot, OLDER] = meta[FREED]
         meta[FREED] = slot
 
@@ -132,10 +128,9 @@ def is_row(rows, slot, a, b, print_a, print_b, ets):  # type: ignore[no-untyped-
 
 
 @part
-def find(bag, shift, a, b, print_a, print_b, ets):  # type: ignore[no-untyped-def]
+def find(rows, heads, shift, a, b, print_a, print_b, ets):  # type: ignore[no-untyped-def]
     """Slot of a row with these values, -1 if there is none. Looks from both ends: rows that are withdrawn are
     mostly the oldest (of a window) or the newest (a result that did not last)."""
-    rows, heads = bag[ROWS], bag[HEADS]
     chain = chain_of(a, b, shift)
     new, old = np.int64(heads[chain, 0]), np.int64(heads[chain, 1])
     while old >= 0:
@@ -153,39 +148,18 @@ def find(bag, shift, a, b, print_a, print_b, ets):  # type: ignore[no-untyped-de
 
 
 @part
-def next_due(bag):  # type: ignore[no-untyped-def]
-    """When the next row is due that is alive; NEVER if there is none. Entries of withdrawn rows go."""
-    rows, state = bag[ROWS], bag[STATE]
-    ring_ets, ring_id, heap_ets, heap_id, meta = bag[DUE]
-    while True:
-        due = first_due(ring_ets, heap_ets, meta)
-        if due == NEVER:
-            return due
-        if meta[1] and ring_ets[meta[0]] == due:  # what pop_due would take
-            slot = ring_id[meta[0]]
-        else:
-            slot = heap_id[0]
-        if state[slot] == ALIVE and rows[slot, ETS] == due:
-            return due
-        pop_due(ring_ets, ring_id, heap_ets, heap_id, meta)
-
-
-@part
-def expire(bag, shift, now, later):  # type: ignore[no-untyped-def]
-    """Drop the rows with ets <= now. Returns when the next one is due."""
-    due = next_due(bag)
+def expire(bag, now, later):  # type: ignore[no-untyped-def]
+    """Drop the rows with ets <= now. Returns when the next one is due, or earlier."""
+    rows, state, heads, meta, alive, (ring_ets, ring_id, heap_ets, heap_id, due_meta) = bag
+    shift = shift_of(len(heads))
+    due = first_due(ring_ets, heap_ets, due_meta)
     while due <= now and due != NEVER:
-        slot = pop_due(*bag[DUE])
-        leave(bag, shift, slot)
-        let_go(bag, slot, EXPIRED, later)
-        due = next_due(bag)
+        slot = pop_due(ring_ets, ring_id, heap_ets, heap_id, due_meta)
+        if state[slot] == ALIVE and rows[slot, ETS] == due:
+            leave(rows, state, heads, meta, alive, shift, slot)
+            let_go(rows, state, meta, slot, EXPIRED, later)
+        due = first_due(ring_ets, heap_ets, due_meta)
     return due
-
-
-@kernel
-def expire_rows(bag, now):  # type: ignore[no-untyped-def]
-    """Drop the rows with ets <= now. Returns when the next one is due."""
-    return expire(bag, shift_of(len(bag[HEADS])), now, False)
 
 
 @kernel
@@ -203,7 +177,7 @@ def release(bag, counts, marks, times):  # type: ignore[no-untyped-def]
             told += 1
         counts[slot] = 0
         marks[slot] = 0
-        let_go(bag, slot, FREE, False)
+        let_go(rows, state, meta, slot, FREE, False)
         slot = after
     meta[GONE] = -1
     meta[GONE_ROWS] = 0
@@ -214,12 +188,13 @@ def release(bag, counts, marks, times):  # type: ignore[no-untyped-def]
 def relink(bag, slots, due):  # type: ignore[no-untyped-def]
     """Put the rows in `slots`, int64, oldest first, into empty chains; `due`: and into the empty queue."""
     rows, heads = bag[ROWS], bag[HEADS]
+    ring_ets, ring_id, heap_ets, heap_id, due_meta = bag[DUE]
     shift = shift_of(len(heads))
     for slot in slots:
         if bag[META][LINKED]:
             link_slot(rows, heads, shift, slot)
         if due and rows[slot, ETS] != NEVER:
-            push_due(*bag[DUE], rows[slot, ETS], slot)
+            push_due(ring_ets, ring_id, heap_ets, heap_id, due_meta, rows[slot, ETS], slot)
 
 
 @kernel

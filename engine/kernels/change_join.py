@@ -16,9 +16,9 @@ import numpy as np
 
 from .bag import (
     ETS,
-    HEADS,
     KEY_A,
     KEY_B,
+    LIVE,
     OLDER,
     ROW,
     ROWS,
@@ -29,61 +29,38 @@ from .bag import (
     find,
     leave,
     let_go,
-    next_due,
 )  # fmt: skip
 from .expiry import NEVER
 from .hash import shift_of
-from .jit import kernel, part
+from .jit import expand, kernel
 
 TS, END, SIGN, A, B, NULL_KEY, PRINT_1, PRINT_2, NUMBER = range(9)
 AT, INSIDE, SIDE, SLOT, NUMBER_NOW, PLACE, MISSING, DONE, CURSOR = 0, 2, 3, 4, 5, 6, 7, 8, 9
 """cursor: the next change of each side (two); whether it is being joined, then: its side, its slot and row
 number, the other side's slot to go on with; withdrawn rows that were not there; all done; its length."""
-IS_STORED, IS_COUNTED, LATER, OPTIONS = 0, 2, 4, 5
-"""options, int64: whether rows of each side are stored (two), counted (two); `release` frees slots."""
+IS_STORED, IS_COUNTED, LATER, PATIENCE, OPTIONS = 0, 2, 4, 5, 6
+"""options, int64: whether rows of each side are stored (two), counted (two); whether slots are freed by
+`release` only; after how many changes, at most, rows that have left are dropped: till then, skipped."""
+NO_PRINT = np.int64(0)
 CAME, WENT = 2, -2
 """Signs of entries that are no pairs: a row of a counted side has come or gone."""
 
 
-@part
-def walk(rows, place, a, b, ts, ets, sign, side, slot, number, found, out):  # type: ignore[no-untyped-def]
-    """Pairs of a row with a chain of the other side, from `place` on. Returns how many are in `out` now, and
-    where to go on if it is full; -1 if the chain is done."""
-    out_ts, out_ets, out_sign, out_rows, out_slots = out
-    space = len(out_ts)
-    other = 1 - side
-    while place >= 0:
-        if rows[place, KEY_A] == a and rows[place, KEY_B] == b:
-            if found == space:
-                return found, place
-            out_ts[found] = ts
-            out_ets[found] = min(ets, rows[place, ETS])
-            out_sign[found] = sign
-            out_rows[side, found] = number
-            out_rows[other, found] = rows[place, ROW]
-            out_slots[side, found] = slot
-            out_slots[other, found] = place
-            found += 1
-        place = rows[place, OLDER]
-    return found, place
-
-
-@part
-def change(bag, shift, events, at, stored, later):  # type: ignore[no-untyped-def]
-    """Make one change of a bag. Returns the row's slot and its number; slot -2: it is not there."""
-    number = events[NUMBER][at]
-    if not stored:
-        return np.int64(-1), number
-    printed = len(events[PRINT_1]) > 0
-    print_a, print_b = (events[PRINT_1][at], events[PRINT_2][at]) if printed else (np.int64(0), np.int64(0))
-    a, b, ets = events[A][at], events[B][at], events[END][at]
-    if events[SIGN][at] > 0:
-        return enter(bag, shift, a, b, print_a, print_b, ets, number), number
-    slot = find(bag, shift, a, b, print_a, print_b, ets)
-    if slot < 0:
-        return np.int64(-2), number
-    leave(bag, shift, slot)
-    return slot, bag[ROWS][slot, ROW]
+@expand
+def change(  # type: ignore[no-untyped-def]
+    rows, state, heads, meta, alive, due, shift, is_stored, sign, a, b, print_a, print_b, ets, number
+):
+    """Make one change of a bag. Returns the row's slot; -1: rows are not stored, -2: it is not there."""
+    slot = np.int64(-1)
+    if is_stored and sign > 0:
+        slot = enter(rows, state, heads, meta, alive, due, shift, a, b, print_a, print_b, ets, number)
+    elif is_stored:
+        slot = find(rows, heads, shift, a, b, print_a, print_b, ets)
+        if slot >= 0:
+            leave(rows, state, heads, meta, alive, shift, slot)
+        else:
+            slot = np.int64(-2)
+    return slot
 
 
 @kernel
@@ -92,17 +69,33 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
 
     Returns the entries written to `out`; when it is full, or as good as full, the cursor says where to go on.
     """
-    left_shift, right_shift = shift_of(len(left[HEADS])), shift_of(len(right[HEADS]))
-    left_due, right_due = next_due(left), next_due(right)
-    left_ts, right_ts = lefts[TS], rights[TS]
-    left_sign, right_sign = lefts[SIGN], rights[SIGN]
-    later = options[LATER] != 0
+    left_rows, left_state, left_heads, left_meta, left_alive, left_due = left
+    right_rows, right_state, right_heads, right_meta, right_alive, right_due = right
+    left_shift, right_shift = shift_of(len(left_heads)), shift_of(len(right_heads))
+    left_ts, left_end, left_sign, left_a, left_b, left_null, left_print, left_print_2, left_number = lefts
+    (
+        right_ts,
+        right_end,
+        right_sign,
+        right_a,
+        right_b,
+        right_null,
+        right_print,
+        right_print_2,
+        right_number,
+    ) = rights
     out_ts, out_ets, out_sign, out_rows, out_slots = out
+    later = options[LATER] != 0
+    left_stored, right_stored = options[IS_STORED] != 0, options[IS_STORED + 1] != 0
+    left_counted, right_counted = options[IS_COUNTED] != 0, options[IS_COUNTED + 1] != 0
+    left_printed, right_printed = len(left_print) > 0, len(right_print) > 0
+    left_nulls, right_nulls = len(left_null) > 0, len(right_null) > 0
     space = len(out_ts)
     found = 0
     i, j = cursor[AT], cursor[AT + 1]
     side, slot, number, place = cursor[SIDE], cursor[SLOT], cursor[NUMBER_NOW], cursor[PLACE]
     inside = cursor[INSIDE] != 0
+    sweep = i + j
     while True:
         if not inside:
             # 1. who is next
@@ -121,37 +114,50 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
                 cursor[AT], cursor[AT + 1], cursor[INSIDE] = i, j, 0
                 return found
         if side == 0:
-            now, sign, ets, a, b = left_ts[i], left_sign[i], lefts[END][i], lefts[A][i], lefts[B][i]
-            is_null = len(lefts[NULL_KEY]) > 0 and lefts[NULL_KEY][i] != 0
+            now, sign, ets, a, b = left_ts[i], left_sign[i], left_end[i], left_a[i], left_b[i]
+            is_null, counted = left_nulls and left_null[i] != 0, left_counted
         else:
-            now, sign, ets, a, b = right_ts[j], right_sign[j], rights[END][j], rights[A][j], rights[B][j]
-            is_null = len(rights[NULL_KEY]) > 0 and rights[NULL_KEY][j] != 0
+            now, sign, ets, a, b = right_ts[j], right_sign[j], right_end[j], right_a[j], right_b[j]
+            is_null, counted = right_nulls and right_null[j] != 0, right_counted
         if not inside:
-            # 2. what has left by now, the change itself, and where its partners are
-            if left_due <= now:
-                left_due = expire(left, left_shift, now, later)
-            if right_due <= now:
-                right_due = expire(right, right_shift, now, later)
-            place = np.int64(-1)
+            # 2. the change itself, and where its partners are
+            if i + j >= sweep:
+                expire(left, now, later)
+                expire(right, now, later)
+                sweep = i + j + min(options[PATIENCE], 16 + ((left_meta[LIVE] + right_meta[LIVE]) >> 3))
             slot = np.int64(-2)
-            if ets > now and (not is_null or options[IS_COUNTED + side]):
+            print_a, print_b = NO_PRINT, NO_PRINT
+            if ets > now and (not is_null or counted):
                 if side == 0:
-                    slot, number = change(left, left_shift, lefts, i, options[IS_STORED], later)
-                    left_due = min(left_due, ets)
-                    place = np.int64(right[HEADS][chain_of(a, b, right_shift), 0])
+                    number = left_number[i]
+                    if left_printed:
+                        print_a, print_b = left_print[i], left_print_2[i]
+                    slot = change(
+                        left_rows, left_state, left_heads, left_meta, left_alive, left_due, left_shift,
+                        left_stored, sign, a, b, print_a, print_b, ets, number,
+                    )  # fmt: skip
+                    if slot >= 0:
+                        number = left_rows[slot, ROW]
+                    place = np.int64(right_heads[chain_of(a, b, right_shift), 0])
                 else:
-                    slot, number = change(right, right_shift, rights, j, options[IS_STORED + 1], later)
-                    right_due = min(right_due, ets)
-                    place = np.int64(left[HEADS][chain_of(a, b, left_shift), 0])
-                if slot == -2:
-                    cursor[MISSING] += 1
+                    number = right_number[j]
+                    if right_printed:
+                        print_a, print_b = right_print[j], right_print_2[j]
+                    slot = change(
+                        right_rows, right_state, right_heads, right_meta, right_alive, right_due, right_shift,
+                        right_stored, sign, a, b, print_a, print_b, ets, number,
+                    )  # fmt: skip
+                    if slot >= 0:
+                        number = right_rows[slot, ROW]
+                    place = np.int64(left_heads[chain_of(a, b, left_shift), 0])
+                cursor[MISSING] += slot == -2
             if slot == -2:
                 i += 1 - side
                 j += side
                 continue
             if is_null:
                 place = np.int64(-1)
-            if options[IS_COUNTED + side]:
+            if counted:
                 out_ts[found] = now
                 out_ets[found] = NEVER
                 out_sign[found] = CAME if sign > 0 else WENT
@@ -161,26 +167,37 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
                 out_slots[1 - side, found] = -1
                 found += 1
         # 3. its pairs
-        if place >= 0:
-            rows = right[ROWS] if side == 0 else left[ROWS]
-            found, place = walk(rows, place, a, b, now, ets, sign, side, slot, number, found, out)
-            if place >= 0:
-                cursor[AT], cursor[AT + 1], cursor[INSIDE] = i, j, 1
-                cursor[SIDE], cursor[SLOT], cursor[NUMBER_NOW], cursor[PLACE] = side, slot, number, place
-                return found
         inside = False
+        rows = right_rows if side == 0 else left_rows
+        other = 1 - side
+        while place >= 0:
+            if rows[place, KEY_A] == a and rows[place, KEY_B] == b and rows[place, ETS] > now:
+                if found == space:
+                    inside = True
+                    break
+                out_ts[found] = now
+                out_ets[found] = min(ets, rows[place, ETS])
+                out_sign[found] = sign
+                out_rows[side, found] = number
+                out_rows[other, found] = rows[place, ROW]
+                out_slots[side, found] = slot
+                out_slots[other, found] = place
+                found += 1
+            place = rows[place, OLDER]
+        if inside:
+            cursor[AT], cursor[AT + 1], cursor[INSIDE] = i, j, 1
+            cursor[SIDE], cursor[SLOT], cursor[NUMBER_NOW], cursor[PLACE] = side, slot, number, place
+            return found
         # 4. a row that left is let go once its pairs are found
         if sign < 0 and slot >= 0:
             if side == 0:
-                let_go(left, slot, WITHDRAWN, later)
+                let_go(left_rows, left_state, left_meta, slot, WITHDRAWN, later)
             else:
-                let_go(right, slot, WITHDRAWN, later)
+                let_go(right_rows, right_state, right_meta, slot, WITHDRAWN, later)
         i += 1 - side
         j += side
-    if known >= left_due:
-        expire(left, left_shift, known, later)
-    if known >= right_due:
-        expire(right, right_shift, known, later)
+    expire(left, known, later)
+    expire(right, known, later)
     cursor[AT], cursor[AT + 1], cursor[INSIDE], cursor[DONE] = i, j, 0, 1
     return found
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .bag import DUE, EXPIRED, HEADS, ROW, ROWS, WITHDRAWN, enter, find, leave, let_go, next_due
-from .expiry import NEVER, pop_due
+from .bag import ALIVE, ETS, EXPIRED, ROW, WITHDRAWN, enter, find, leave, let_go
+from .expiry import NEVER, first_due, pop_due
 from .hash import shift_of
 from .jit import kernel
 
@@ -19,26 +19,29 @@ def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign,
     number is first + its place. out_ts, out_row int64 and out_sign int8 are the caller's; when they are full
     the cursor says where to go on. Returns the rows written.
     """
-    shift = shift_of(len(bag[HEADS]))
-    rows = bag[ROWS]
+    rows, state, heads, meta, alive, due = bag
+    ring_ets, ring_id, heap_ets, heap_id, due_meta = due
+    shift = shift_of(len(heads))
     linked = len(a) > 0
     space = len(out_ts)
     found = 0
-    due = next_due(bag)
     for i in range(cursor[AT], len(ts) + 1):
         now = ts[i] if i < len(ts) else known
-        while due <= now and due != NEVER:
+        while True:
+            end = first_due(ring_ets, heap_ets, due_meta)
+            if end > now or end == NEVER:
+                break
             if found == space:
                 cursor[AT] = i
                 return found
-            slot = pop_due(*bag[DUE])
-            out_ts[found] = due
-            out_sign[found] = -1
-            out_row[found] = rows[slot, ROW]
-            found += 1
-            leave(bag, shift, slot)
-            let_go(bag, slot, EXPIRED, False)
-            due = next_due(bag)
+            slot = pop_due(ring_ets, ring_id, heap_ets, heap_id, due_meta)
+            if state[slot] == ALIVE and rows[slot, ETS] == end:
+                out_ts[found] = end
+                out_sign[found] = -1
+                out_row[found] = rows[slot, ROW]
+                found += 1
+                leave(rows, state, heads, meta, alive, shift, slot)
+                let_go(rows, state, meta, slot, EXPIRED, False)
         if i == len(ts):
             break
         if found == space:
@@ -50,16 +53,14 @@ def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign,
         if end != NEVER:
             if sign[i] > 0:
                 key_a, key_b = (a[i], b[i]) if linked else (0, 0)
-                enter(bag, shift, key_a, key_b, 0, 0, end, first + i)
-                due = min(due, end)
+                enter(rows, state, heads, meta, alive, due, shift, key_a, key_b, 0, 0, end, first + i)
             else:
-                slot = find(bag, shift, a[i], b[i], 0, 0, end)
+                slot = find(rows, heads, shift, a[i], b[i], 0, 0, end)
                 if slot < 0:
                     cursor[MISSING] += 1
                     continue
-                leave(bag, shift, slot)
-                let_go(bag, slot, WITHDRAWN, False)
-                due = next_due(bag)
+                leave(rows, state, heads, meta, alive, shift, slot)
+                let_go(rows, state, meta, slot, WITHDRAWN, False)
         out_ts[found] = now
         out_sign[found] = sign[i]
         out_row[found] = first + i

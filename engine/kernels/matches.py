@@ -77,7 +77,7 @@ def settle(left, right, wanted, entries, kept, has_pairs, held, carried, touched
     left, right: tuples of the sides' rows, counts and marks. wanted: two of NEITHER, WITHOUT, WITH.
     entries: ts, sign, rows, slots as run_join gave them; kept: uint8 each, 0 for a pair that does not count.
     has_pairs: whether pairs are part of the result. held: 2 * slot + side of the row to be left alone at the
-    end, -1: none. carried: int64[2], the number of rows on the list from last time and the ts of that, updated.
+    end, -1: none. carried: int64[2], the number of rows on the list from last time and their ts, updated.
     touched: int64, room for 2 per entry and one more; out: ts int64, sign int8, rows int64[2, n], room for 3
     per entry and one more. Returns the rows sent.
     """

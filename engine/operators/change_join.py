@@ -31,11 +31,12 @@ from ..kernels.change_join import (
     LATER,
     MISSING,
     OPTIONS,
+    PATIENCE,
     SIDE,
     SLOT,
     count_ends,
     run_join,
-)  # fmt: skip
+)
 from ..kernels.matches import NEITHER, WITH, WITHOUT, settle
 from ..known_time import KnownTime, Learning
 from ..operator import Counters, pass_time
@@ -48,6 +49,7 @@ from ..window import FOREVER
 from .change_side import ChangeSide
 
 CHUNK_ROWS = 32_768
+PATIENCE_CHANGES = 512
 
 WANTED: dict[JoinKind, tuple[int, int]] = {
     "inner": (NEITHER, NEITHER),
@@ -147,6 +149,7 @@ class ChangeJoin:
         options = np.zeros(OPTIONS, np.int64)
         options[IS_STORED : IS_STORED + 2] = left.is_stored, right.is_stored
         options[IS_COUNTED : IS_COUNTED + 2] = [wanted != NEITHER for wanted in self._wanted]
+        options[PATIENCE] = PATIENCE_CHANGES
         options[LATER] = self._is_counted or self._told is not None
         found = run_join(
             left.bag.arrays, right.bag.arrays, *work.events, work.known, options, work.cursor, self._out
