@@ -30,7 +30,6 @@ MAX_EVENTS = 32_768
 MAX_POINTS = 16_384
 NO_INTS = np.empty(0, np.int64)
 NO_SIGNS = np.empty(0, np.int8)
-UNKNOWN = (1 << 63) - 1
 
 
 def frozen(array: NDArray) -> NDArray:
@@ -115,7 +114,7 @@ class Groups:
         assert self.is_done, "the rows before are not worked yet"
         meta = self._meta
         meta[kernels.AT_ROW] = 0
-        self._known = known if known > BEGINNING else UNKNOWN
+        self._known = BEGINNING  # the one group without a key has been there before all time
         self._limit = known
         self._rows = NO_ROWS
         self._arrays = []
@@ -128,11 +127,7 @@ class Groups:
             sign = NO_SIGNS if batch.sign is None else batch.sign
             ets = NO_INTS if batch.ets is None else batch.ets
             self._rows = (frozen(batch.ts), frozen(sign), frozen(ets), frozen(a), frozen(b))
-        self.is_done = not (
-            batch is not None
-            or self.expiry.first <= self._limit
-            or (meta[kernels.UNSAID] and self._known != UNKNOWN)
-        )
+        self.is_done = not (batch is not None or self.expiry.first <= self._limit or meta[kernels.UNSAID])
 
     def run(self) -> Changes:
         """The next events and points. Valid until the next call."""

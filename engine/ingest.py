@@ -90,6 +90,7 @@ class Ingest:
                 return
         earliest, latest = extremes(ts, in_order)
         self.first_ts = earliest if self.first_ts is None else min(self.first_ts, earliest)
+        self.progress.begin(earliest)
         self.last_ts = max(self.last_ts, latest)
         self.watermark = max(self.watermark, self.last_ts - self.schema.slack_us)
         # 3. pass on what cannot be overtaken any more
@@ -97,6 +98,8 @@ class Ingest:
 
     def advance(self, ts: int) -> None:
         """Time has come to `ts`: nothing below it follows."""
+        if ts > BEGINNING:
+            self.progress.begin(ts)
         self.watermark = max(self.watermark, ts)
         self._release()
 

@@ -62,11 +62,17 @@ class Stateless:
 
 def pass_time(inputs: Sequence[Queue], output: Outlet) -> bool:
     """Promise what the inputs promise, less what they still hold; False if that is nothing new."""
+    return pass_time_until(inputs, output, MAX_TS)
+
+
+def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
+    """The same, but nothing beyond `first`, when something that is kept may come out."""
     now = min(queue.frontier for queue in inputs)
     if now == MAX_TS and not output.closed:
         output.promise(max(queue.punctuation for queue in inputs))  # one that ended early tells nothing
         output.close()
         return True
+    now = min(now, first)
     if output.punctuation < now < MAX_TS:
         output.promise(now)
         return True

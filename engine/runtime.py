@@ -27,6 +27,7 @@ from .operators.sink import Netting, Sink
 from .operators.union import Union
 from .pipeline import Part, Pipeline
 from .plan import (
+    AggregateNode,
     CommonJoin,
     JoinNode,
     MemberNode,
@@ -111,7 +112,10 @@ class Runtime:
         types = plan_types(plan)
         sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
         sink.hold = lambda: self._unsettled.append(sink)
-        sink.reads_tables = any(isinstance(node, TableNode) for node in plan_nodes(plan))
+        sink.starts_full = any(
+            isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
+            for node in plan_nodes(plan)
+        )
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         sink.clock = StreamClock(progress, self._clock, lambda: self._began)

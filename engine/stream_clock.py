@@ -22,12 +22,18 @@ MAX_PUSHES = 8_192  # remembered per stream
 class Progress:
     """How far one stream had come after each push, and when that push began, in seconds."""
 
-    __slots__ = ("_began", "_times", "settled")
+    __slots__ = ("_began", "_times", "first", "settled")
 
     def __init__(self) -> None:
+        self.first: int | None = None
+        """The first time that was heard of."""
         self.settled = BEGINNING
         self._times: list[int] = []
         self._began: list[float] = []
+
+    def begin(self, ts: int) -> None:
+        """There is a row at `ts`, or time has come to it."""
+        self.first = ts if self.first is None else min(self.first, ts)
 
     def note(self, ts: int, began: float) -> None:
         """A push that began then is worked off; the stream has come to `ts`."""
@@ -54,6 +60,13 @@ class StreamClock:
         self._streams = streams
         self._clock = clock
         self._began = began
+        self._start = max((one.settled for one in streams), default=BEGINNING)
+
+    @property
+    def first(self) -> int | None:
+        """When the query's answer begins: with the first time it has heard of from any stream."""
+        known = [one.first for one in self._streams if one.first is not None]
+        return max(min(known), self._start) if known else None
 
     def note(self, ts: NDArray, stream: Delays, processing: Delays) -> None:
         """Take in the delays of changes at these times, in order, that come out now."""

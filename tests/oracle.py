@@ -28,6 +28,7 @@ class Reference:
     alias: str
     kind: str = "range"
     size: int | None = None
+    partition: str = ""
     lifetimes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -35,7 +36,8 @@ class Reference:
         if self.size is None:
             return f"{self.stream} [RANGE UNBOUNDED] AS {self.alias}"
         unit = " MICROSECONDS" if self.kind == "range" else ""
-        return f"{self.stream} [{self.kind.upper()} {self.size}{unit}] AS {self.alias}"
+        by = f"PARTITION BY {self.partition} " if self.partition else ""
+        return f"{self.stream} [{by}{self.kind.upper()} {self.size}{unit}] AS {self.alias}"
 
 
 class Oracle:
@@ -53,7 +55,8 @@ class Oracle:
             elif one.kind == "range":
                 ets = f"ts + {one.size}"
             else:
-                ets = f"coalesce(lead(ts, {one.size}) OVER (ORDER BY ts, id), {FOREVER})"
+                by = f"PARTITION BY {one.partition} " if one.partition else ""
+                ets = f"coalesce(lead(ts, {one.size}) OVER ({by}ORDER BY ts, id), {FOREVER})"
             self._con.execute(f"CREATE TABLE life_{one.alias} AS SELECT *, {ets} AS ets FROM in_{one.stream}")
             rows = self._con.execute(f"SELECT id, ts, ets FROM life_{one.alias}").fetchall()
             one.lifetimes = {row[0]: row[1:] for row in rows}

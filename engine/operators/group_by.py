@@ -3,7 +3,7 @@
 In: changes of a bag.  Out: per instant, for each group whose row is another one now, the old row as -1 and
 the new one as +1, as far as there was or is one.  Kept: see groups.py and aggregates.py.  Dropped: a row's
 entry when it is due, a group when nothing is in it.
-Without keys there is always one row, from the first instant that is heard of.
+Without keys there is always one row, which stands before all time (BEGINNING) until rows come.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from ..groups import NO_INTS, Changes, Groups, frozen
 from ..kernels.gather import gather
 from ..kernels.publish import publish
 from ..known_time import KnownTime, Learning
-from ..operator import Counters
+from ..operator import Counters, pass_time_until
 from ..plan import AggregateCallNode, AggregateNode
 from ..queue import Outlet, Queue, bound_of
 from ..store import bitmap
 from ..types import ARROW_TYPES, SqlType
-from ..window import MAX_TS
 
 
 class GroupBy:
@@ -187,17 +186,3 @@ class PointView:
 
     def text_bytes(self, rows: NDArray) -> int:
         return 0
-
-
-def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
-    """Promise what the inputs promise, but nothing beyond `first`, when something kept may come out."""
-    now = min(queue.frontier for queue in inputs)
-    if now == MAX_TS and not output.closed:
-        output.promise(min(queue.punctuation for queue in inputs))
-        output.close()
-        return True
-    now = min(now, first)
-    if output.punctuation < now < MAX_TS:
-        output.promise(now)
-        return True
-    return False

@@ -54,9 +54,10 @@ class Sink:
         self._types = types
         self._failed = failed
         self._kept: list[pa.RecordBatch] = []
-        self.reads_tables = False
+        self.starts_full = False
+        """Whether the answer can have rows before any have come."""
         self._initial: list[Batch] = []
-        """What was there before all time, of tables: it enters with the first time that is heard of."""
+        """What was there before all time: it enters with the first time that is heard of."""
         self._last: Batch | None = None
         """The changes of the last instant, if they may still cancel with more of it."""
         self.hold: Callable[[], None] = lambda: None
@@ -90,7 +91,7 @@ class Sink:
 
     def _begin(self, batch: Batch) -> Batch:
         """The batch with what was there before it, if it is the first; nothing if it has no time yet."""
-        if not self.reads_tables:
+        if not self.starts_full:
             return batch
         if batch.ts[0] <= TABLE_TIME:
             stop = int(batch.ts.searchsorted(TABLE_TIME, side="right"))
@@ -100,10 +101,11 @@ class Sink:
             batch = concatenate([self._stamped(int(batch.ts[0])), batch])
         return batch
 
-    def _stamped(self, ts: int) -> Batch:
-        """What was there before all time, as of now."""
+    def _stamped(self, latest: int) -> Batch:
+        """What was there before all time, as of the first time there is."""
         batch, self._initial = concatenate(self._initial), []
-        batch.ts = np.full(batch.length, ts)
+        first = None if self.clock is None else self.clock.first
+        batch.ts = np.full(batch.length, latest if first is None else min(first, latest))
         return net_changes(batch, self._types)
 
     def settle(self) -> None:

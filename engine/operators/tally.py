@@ -20,11 +20,10 @@ from ..batch import Batch, concatenate
 from ..groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups, frozen
 from ..kernels import tally as kernels
 from ..known_time import KnownTime, Learning
-from ..operator import Counters
+from ..operator import Counters, pass_time_until
 from ..plan import TallyNode
 from ..queue import Outlet, Queue, bound_of
 from ..types import SqlType
-from .group_by import pass_time_until
 
 KINDS = {
     ("distinct", False): kernels.DISTINCT,

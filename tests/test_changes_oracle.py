@@ -1,0 +1,139 @@
+"""Incremental queries against DuckDB at every instant: drawn trees of operators, data, cuts, schedules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Oracle, plain, rows_of
+from query_trees import Trees
+
+import penstock
+from penstock.engine.scheduler import RoundRobin, Shuffled
+
+SCHEMA = pa.schema([("ts", pa.int64()), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
+DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE);"
+TABLE = pa.table({"k": pa.array([1, 1, 2, None], pa.int64()), "v": pa.array([0.5, 0.5, None, 1.0])})
+KEYS = st.one_of(st.none(), st.integers(0, 3), st.integers(0, 1))
+VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.5, -2.0, 3.75]))
+APPROACHES = ["auto", "ita", "nta", "time-message", "piggyback"]
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, most: int = 12) -> pa.Table:
+    """A stream with ties, gaps, duplicates and NULLs."""
+    count = draw(st.integers(0, most))
+    ts, rows = draw(st.integers(-3, 3)), []
+    for id_ in range(count):
+        ts += draw(st.sampled_from([0, 0, 1, 1, 2, 7]))
+        rows.append((ts, id_, draw(KEYS), draw(VALUES)))
+    columns = list(zip(*rows, strict=True)) if rows else [[]] * 4
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+class Folded:
+    """The answer of a query, from its changes."""
+
+    def __init__(self, query: penstock.Query) -> None:
+        self.query = query
+        self.changes: list[tuple[Any, ...]] = []
+
+    def read(self) -> None:
+        new = [(row[0], row[1], plain(row[2:])) for row in rows_of(self.query.results())]
+        for (before, _, _), (after, _, _) in zip(self.changes[-1:] + new, new, strict=False):
+            assert before <= after, "changes out of time order"
+        self.changes += new
+
+    def at(self, instant: int) -> Counter[Any]:
+        answer: Counter[Any] = Counter()
+        for ts, diff, row in self.changes:
+            if ts <= instant:
+                answer[row] += diff
+                if not answer[row]:
+                    del answer[row]
+        assert all(count > 0 for count in answer.values()), "a row left that had not entered"
+        return answer
+
+
+def same(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(0.0 if value == 0 and isinstance(value, float) else value for value in plain(row))
+
+
+def expected(oracle: Oracle, sql: str, instant: int) -> Counter[Any]:
+    return Counter({same(row): n for row, n in oracle.answer(sql, instant).items()})
+
+
+def found(folded: Folded, instant: int) -> Counter[Any]:
+    answer: Counter[Any] = Counter()
+    for row, count in folded.at(instant).items():
+        answer[same(row)] += count
+    return answer
+
+
+def make_engine(draw: Any, approach: str, streams: dict[str, pa.Table]) -> penstock.Engine:
+    seed = draw(st.integers(0, 1 << 20))
+    scheduler = RoundRobin(draw(st.sampled_from([1, 3, 65_536]))) if seed % 2 else Shuffled(seed)
+    engine = penstock.Engine(expiry=approach, scheduler=scheduler)
+    engine.execute("".join(map(DECLARE.format, streams)) + "CREATE TABLE t (k BIGINT, v DOUBLE)")
+    engine.push("t", TABLE)
+    return engine
+
+
+def make_oracle(streams: dict[str, pa.Table], trees: Trees) -> Oracle:
+    oracle = Oracle(streams, trees.references)
+    oracle._con.register("t", TABLE)
+    return oracle
+
+
+def drive(draw: Any, engine: penstock.Engine, streams: dict[str, pa.Table]) -> Any:
+    """Push the streams cut anywhere, interleaved anyhow, time advanced now and then; yields after each."""
+    at = dict.fromkeys(streams, 0)
+    while any(at[name] < table.num_rows for name, table in streams.items()):
+        name = draw(st.sampled_from(sorted(n for n, t in streams.items() if at[n] < t.num_rows)))
+        size = draw(st.integers(1, 5))
+        engine.push(name, streams[name].slice(at[name], size))
+        at[name] += size
+        engine._runtime._check()
+        yield at
+        if draw(st.integers(0, 3)) == 0:
+            ahead = [t["ts"][at[n]].as_py() for n, t in streams.items() if at[n] < t.num_rows]
+            if ahead:
+                engine.advance(min(ahead))
+                engine._runtime._check()
+                yield at
+
+
+@settings(max_examples=150)
+@given(st.data())
+@pytest.mark.parametrize("approach", APPROACHES)
+def test_changes_oracle_at_every_instant(approach: str, data: st.DataObject) -> None:
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams))
+    query = trees.tree(draw(st.integers(0, 5)))
+    if not trees.references:
+        return  # tables alone
+    engine = make_engine(draw, approach, streams)
+    folded = Folded(engine.query(f"{query.penstock} EMIT CHANGES"))
+    for _ in drive(draw, engine, streams):
+        folded.read()
+    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
+    read = {one.stream for one in trees.references}
+    times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
+    if not times:
+        return
+    engine.advance(max(everything) + 1)
+    engine.advance(max(everything) + 30)
+    engine.close()
+    folded.read()
+    oracle = make_oracle(streams, trees)
+    ends = {end for one in trees.references for pair in one.lifetimes.values() for end in pair}
+    instants = sorted({ts for ts in (*times, *ends) if min(times) <= ts <= max(times) + 1})
+    for instant in draw(st.permutations(instants))[:8]:
+        assert found(folded, instant) == expected(oracle, query.duck, instant), (
+            f"{query.penstock} at {instant}"
+        )
