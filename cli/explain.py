@@ -19,25 +19,34 @@ Example:
 @input_option("Estimate the stream's rate from this file.")
 @plan_options
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
-def explain(queries: str, inputs: tuple[str, ...], sharing: str, index: str, as_json: bool) -> None:
+def explain(
+    queries: str, inputs: tuple[str, ...], sharing: str, index: str, expiry: str, as_json: bool
+) -> None:
     """Show the plan of the queries of a file.
 
     It comes with what the cost model expects. With -i, rates are taken from the files: row counts and times
     in Parquet's footer, else the first rows.
     """
-    click.echo(explain_plan(queries, inputs, sharing, index, as_json))
+    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json))
 
 
 def explain_plan(
-    queries: str, inputs: Sequence[str], sharing: str = "auto", index: str = "auto", as_json: bool = False
+    queries: str,
+    inputs: Sequence[str],
+    sharing: str = "auto",
+    index: str = "auto",
+    expiry: str = "auto",
+    as_json: bool = False,
 ) -> str:
     """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""
     from penstock.connectors.rates import estimate_rate
 
     from .session import load_engine, match_inputs
 
-    engine = load_engine(queries, sharing, index)
+    engine = load_engine(queries, sharing, index, expiry)
     for stream, files in match_inputs(engine, inputs).items():
+        if stream in engine.tables:
+            continue
         schema, time_column = engine.streams[stream], engine.time_column(stream)
         rates = [estimate_rate(paths, schema, time_column) for paths in files]
         if known := [rate for rate in rates if rate is not None]:

@@ -11,6 +11,7 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
+EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
 INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
 
 
@@ -29,7 +30,7 @@ class Speed(click.ParamType):
         return speed
 
 
-class SharingChoice(click.Choice):  # generic only from Click 8.2 on
+class ModeChoice(click.Choice):  # generic only from Click 8.2 on
     """Modes by name, checked where they are used."""
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
@@ -65,7 +66,7 @@ def plan_options(command: Command) -> Command:
     """What decides the plan, not the answer."""
     sharing = click.option(
         "--sharing",
-        type=SharingChoice(SHARING),
+        type=ModeChoice(SHARING),
         default="auto",
         show_default=True,
         help="How queries share work.",
@@ -73,4 +74,11 @@ def plan_options(command: Command) -> Command:
     index = click.option(
         "--index", type=click.Choice(INDEXES), default="auto", show_default=True, help="Index of every join."
     )
-    return sharing(index(command))
+    expiry = click.option(
+        "--expiry",
+        type=ModeChoice(EXPIRY),
+        default="auto",
+        show_default=True,
+        help="How operators hear that rows have left their windows.",
+    )
+    return sharing(index(expiry(command)))

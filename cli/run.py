@@ -58,6 +58,7 @@ def run(
     overwrite: bool,
     sharing: str,
     index: str,
+    expiry: str,
     speed: float | None,
     quiet: bool,
 ) -> None:
@@ -71,7 +72,7 @@ def run(
     from .interrupts import Interrupts
     from .progress import Progress
     from .results import Results
-    from .session import load_engine, note, open_feeds
+    from .session import load_engine, load_tables, note, open_feeds
 
     if format_ is not None and output is None:
         raise UsageError("Expected -o DIR with --format, found none; standard output is always JSON lines")
@@ -80,16 +81,17 @@ def run(
     if output is not None:
         check_folder(output)
     started = time.perf_counter()
-    engine = load_engine(queries, sharing, index, quiet)
+    engine = load_engine(queries, sharing, index, expiry, quiet)
     if not inputs:
         refuse_no_input(engine)
     driver = Driver(engine)
     with ExitStack() as stack:
+        tables = load_tables(engine, inputs)
         feeds = open_feeds(engine, inputs, None if quiet else note)
         for feed in feeds:
             stack.callback(feed.close)
         if not quiet:
-            note_missing_inputs(engine, {feed.stream for feed in feeds})
+            note_missing_inputs(engine, {*tables, *(feed.stream for feed in feeds)})
         interrupts = stack.enter_context(Interrupts())
         results = Results(engine.queries, interrupts, output, format_ or "parquet", overwrite)
         stack.callback(results.close)
@@ -138,6 +140,9 @@ def note_missing_inputs(engine: Engine, given: set[str]) -> None:
     for stream in read:
         if stream not in given:
             note(f"Note: no -i for the stream `{stream}`: it is empty")
+    for table in dict.fromkeys(table for query in engine.queries.values() for table in query.tables):
+        if table not in given:
+            note(f"Note: no -i for the table `{table}`: it is empty")
 
 
 def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) -> list[str]:

@@ -28,12 +28,12 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def load_engine(queries: str, sharing: str, index: str, quiet: bool = False) -> Engine:
+def load_engine(queries: str, sharing: str, index: str, expiry: str = "auto", quiet: bool = False) -> Engine:
     """An engine with the statements of the file `queries` executed; errors name the file."""
     from penstock.api import Engine
 
     sql = _read_statements(queries)
-    engine = Engine(sharing=sharing, index=index)
+    engine = Engine(sharing=sharing, index=index, expiry=expiry)
     if not quiet:
         compile_notice.listen()
     try:
@@ -90,17 +90,17 @@ compile_notice = CompileNotice()
 
 
 def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
-    """The files of every `-i`, by the declared name of their stream."""
+    """The files of every `-i`, by the declared name of their stream or table."""
     from penstock.connectors.inputs import parse_input
 
-    declared = {name.lower(): name for name in engine.streams}
+    declared = {name.lower(): name for name in (*engine.streams, *engine.tables)}
     files: dict[str, list[tuple[str, ...]]] = {}
     for text in inputs:
         try:
             spec = parse_input(text)
         except UsageError as error:
-            known = ", ".join(f"`{name}`" for name in engine.streams)
-            raise UsageError(f"{error}; declared streams: {known}") from None
+            known = ", ".join(f"`{name}`" for name in declared.values())
+            raise UsageError(f"{error}; declared: {known}") from None
         name = declared.get(spec.stream.lower())
         if name is None:
             hint = did_you_mean(spec.stream, declared.values()) or ""
@@ -122,12 +122,30 @@ def open_feeds(
     with ExitStack() as opened:
         feeds = []
         for name, files in match_inputs(engine, inputs).items():
+            if name in engine.tables:
+                continue
             slack_us = engine.slack(name) // timedelta(microseconds=1)
             feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us, tell)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
     return feeds
+
+
+def load_tables(engine: Engine, inputs: Sequence[str]) -> list[str]:
+    """Read the tables that have an input, whole, before any stream; their names."""
+    from penstock.connectors.inputs import Input
+
+    loaded = [(name, files) for name, files in match_inputs(engine, inputs).items() if name in engine.tables]
+    for name, files in loaded:
+        for paths in files:
+            source = Input(paths, engine.tables[name], None, [])
+            try:
+                while (batch := source.read()) is not None:
+                    engine.push(name, batch.data)
+            finally:
+                source.close()
+    return [name for name, _ in loaded]
 
 
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:

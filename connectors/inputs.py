@@ -20,6 +20,8 @@ from .readers import BATCH_ROWS, Reader, open_reader
 from .source import STANDARD_INPUT, file_error, reading, show_path
 from .units import first_whole_time, guess_other_unit
 
+NO_TIMES = np.zeros(BATCH_ROWS, np.int64)  # of the rows of a table
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -58,7 +60,8 @@ def natural_key(path: str) -> list[tuple[int, int, str]]:
 
 
 class Input:
-    """The files of one `-i`, read one after the other in batches of at most BATCH_ROWS rows.
+    """The files of one `-i`, read one after the other in batches of at most BATCH_ROWS rows. Rows of a table
+    have no time column.
 
     The first file is opened at once, so that a wrong path or a missing column is known before anything runs.
     """
@@ -67,13 +70,13 @@ class Input:
         self,
         paths: Sequence[str],
         schema: pa.Schema,
-        time_column: str,
+        time_column: str | None,
         names: list[str],
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self._paths = paths
         self._schema = schema
-        self._time = schema.get_field_index(time_column)
+        self._time = None if time_column is None else schema.get_field_index(time_column)
         self._names = names
         sizes = [os.path.getsize(path) if os.path.isfile(path) else None for path in paths]
         self._sizes = [size or 0 for size in sizes]
@@ -99,7 +102,9 @@ class Input:
             self._names.append(show_path(path))
             rows_done = 0
             for batch in self._converted(path, self._reader):
-                times = running_times(batch.column(self._time), latest)
+                times = NO_TIMES[: len(batch)]
+                if self._time is not None:
+                    times = running_times(batch.column(self._time), latest)
                 rows = np.arange(rows_done + 1, rows_done + len(batch) + 1)
                 files = np.full(len(batch), file)
                 rows_done += len(batch)
@@ -133,7 +138,7 @@ class Input:
 
     def _doubt_unit(self, path: str, batch: pa.RecordBatch) -> None:
         """Says once, at the first time there is, if it looks like milliseconds or seconds."""
-        if self._tell is None:
+        if self._tell is None or self._time is None:
             return
         first_us = first_whole_time(batch.column(self._time))
         if first_us is None:

@@ -20,7 +20,10 @@ class DueTimes:
 
     def add(self, ets: NDArray) -> None:
         """Rows with these ends were passed on."""
-        new = np.unique(ets)
+        if bool((ets[1:] >= ets[:-1]).all()):
+            new = ets[np.concatenate([[True], ets[1:] > ets[:-1]])]
+        else:
+            new = np.unique(ets)
         new = new[new < FOREVER]
         in_order = not len(self._times) or not len(new) or self._times[-1] < new[0]
         self._times = np.concatenate([self._times, new]) if in_order else np.union1d(self._times, new)

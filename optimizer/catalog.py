@@ -53,3 +53,7 @@ class Catalog:
     @property
     def streams(self) -> list[StreamDef]:
         return [relation for relation in self._relations.values() if isinstance(relation, StreamDef)]
+
+    @property
+    def tables(self) -> list[TableDef]:
+        return [relation for relation in self._relations.values() if isinstance(relation, TableDef)]

@@ -197,3 +197,10 @@ def streams_of(node: Node) -> tuple[str, ...]:
     if isinstance(node, StreamScan):
         return (node.stream,)
     return tuple(dict.fromkeys(name for part in inputs_of(node) for name in streams_of(part)))
+
+
+def tables_of(node: Node) -> tuple[str, ...]:
+    """Names of the tables below, each once."""
+    if isinstance(node, TableScan):
+        return (node.table,)
+    return tuple(dict.fromkeys(name for part in inputs_of(node) for name in tables_of(part)))

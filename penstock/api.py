@@ -59,6 +59,13 @@ class Query:
         return streams_of(self._bound.root)
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables it reads."""
+        from penstock.optimizer.logical import tables_of
+
+        return tables_of(self._bound.root)
+
+    @property
     def schema(self) -> pa.Schema:
         """Columns of its results: `_ts`, then what it selects."""
         return self._pipeline.sink.schema
@@ -211,6 +218,14 @@ class Engine:
         return {
             stream.name: pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.columns])
             for stream in self._catalog.streams
+        }
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """The declared tables and what is to be pushed to them, before any stream."""
+        return {
+            table.name: pa.schema([(column.name, ARROW_TYPES[column.type]) for column in table.columns])
+            for table in self._catalog.tables
         }
 
     def time_column(self, stream: str) -> str:
