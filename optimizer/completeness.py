@@ -28,7 +28,8 @@ def complete_from(pipeline: Pipeline, started: Mapping[str, int]) -> int | None:
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
-        known.append(filled_from(part, start, started))
+        if part is not pipeline:
+            known.append(filled_from(part, start, started))
     return min(max(known), MAX_TS)
 
 

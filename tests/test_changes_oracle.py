@@ -137,3 +137,73 @@ def test_changes_oracle_at_every_instant(approach: str, data: st.DataObject) -> 
         assert found(folded, instant) == expected(oracle, query.duck, instant), (
             f"{query.penstock} at {instant}"
         )
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_the_answer_is_there_after_every_push(data: st.DataObject) -> None:
+    """Without a ROWS window the changes fold to the answer at once, of the rows that have come."""
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams), windows=("range", "unbounded"))
+    query = trees.tree(draw(st.integers(0, 4)))
+    read = {one.stream for one in trees.references}
+    if not read:
+        return
+    approach = draw(st.sampled_from([one for one in APPROACHES if one != "ita"]))
+    engine = make_engine(draw, approach, streams)
+    folded = Folded(engine.query(f"{query.penstock} EMIT CHANGES"))
+    for at in drive(draw, engine, streams):
+        folded.read()
+        now = min(engine._runtime.streams[name].watermark for name in read)
+        first = min((streams[name]["ts"][0].as_py() for name in read if at[name]), default=now + 1)
+        if now >= first:
+            come = {name: table.slice(0, at[name]) for name, table in streams.items()}
+            answer = expected(make_oracle(come, trees), query.duck, now)
+            assert found(folded, now) == answer, f"{query.penstock} at {now}"
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_queries_that_come_and_go(data: st.DataObject) -> None:
+    """Whoever comes late is exact from `complete_from` on; nobody notices who else is there."""
+    draw = data.draw
+    streams = {"a": draw(arrivals(20)), "b": draw(arrivals(20))}
+    engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
+    running: list[tuple[Trees, Any, Folded]] = []
+
+    def change() -> None:
+        if running and draw(st.integers(0, 3)) == 0:
+            _, _, gone = running.pop(draw(st.integers(0, len(running) - 1)))
+            gone.query.drop()
+        if len(running) < 5 and draw(st.booleans()):
+            if running and draw(st.booleans()):
+                trees, query, _ = running[draw(st.integers(0, len(running) - 1))]
+            else:
+                trees = Trees(draw, list(streams), windows=("range", "rows"))
+                query = trees.tree(draw(st.integers(0, 3)))
+            if trees.references:
+                running.append((trees, query, Folded(engine.query(f"{query.penstock} EMIT CHANGES"))))
+
+    change()
+    for _ in drive(draw, engine, streams):
+        change()
+    times = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
+    if not times:
+        return
+    engine.advance(max(times) + 1)
+    engine.advance(max(times) + 30)
+    engine.close()
+    for trees, query, folded in running:
+        folded.read()
+        since = folded.query.complete_from
+        read = {one.stream for one in trees.references}
+        begin = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
+        if not begin or since == penstock.api.NEVER:
+            continue
+        start = min(begin) if since is None else int(since.timestamp() * 1e6)
+        oracle = make_oracle(streams, trees)
+        for instant in range(start, min(max(times) + 1, start + 6)):
+            assert found(folded, instant) == expected(oracle, query.duck, instant), (
+                f"{query.penstock} at {instant}, complete from {start}"
+            )
