@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from changes_help import END, Change, Fold, alive, batch_of, changes, push, row_of, same
+from changes_help import END, Change, Fold, alive, batch_of, changes, examples, push, row_of, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,7 +104,7 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
     st.sampled_from([1, 4, 100]), st.sampled_from(["finite", "forever", "both"]),
     st.sampled_from(["finite", "forever", "both"]), st.booleans(), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_inner(
     data: st.DataObject, keys: tuple[int, ...], residual: Expression | None, learning: Learning, seed: int,
     chunk: int, patience: int, left_ends: str, right_ends: str, messages: bool, instants: bool,
@@ -142,7 +142,7 @@ def check_messages(fold: Fold, messages: bool) -> None:
     st.data(), st.sampled_from(["left", "right", "full", "semi", "anti"]), KEYS, RESIDUALS, LEARNINGS,
     st.integers(0, 999), st.sampled_from([1, 3, 1000]), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_counted(
     data: st.DataObject, kind: JoinKind, keys: tuple[int, ...], residual: Expression | None,
     learning: Learning, seed: int, chunk: int, instants: bool,
