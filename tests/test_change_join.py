@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from changes_help import END, Change, Fold, alive, batch_of, changes, examples, push, row_of, same
+from changes_help import END, Change, Fold, alive, batch_of, changes, examples, push, row_of, rows_of, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +225,21 @@ def test_a_match_that_is_replaced_within_an_instant_does_not_show() -> None:
     assert given_by("anti", lefts, rights) == [(1, 1, 4), (2, -1, 4)]
 
 
+def test_a_row_is_not_given_by_itself_before_all_its_pairs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one right row that satisfies the residual is in the last chunk of candidates."""
+    monkeypatch.setattr(change_join, "CHUNK_ROWS", 2)
+    less = Call(SqlType.BOOLEAN, "less", (Column(SqlType.BIGINT, 1), Column(SqlType.BIGINT, 3)))
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (), "left", types=TWO, residual=less))
+    queues[0].put(batch_of([Change(1, 1, FOREVER, (1, 5))], TWO, True))
+    queues[1].put(batch_of([Change(0, 1, FOREVER, (n, 9 if n == 0 else 0)) for n in range(7)], TWO, True))
+    for queue in queues:
+        queue.promise(9)
+    while fold.step(1000):
+        pass
+    assert [(row.ts, row.sign, row.values) for row in fold.read()] == [(1, 1, (1, 5, 0, 9))]
+
+
 def test_rows_joined_with_a_table_are_not_kept() -> None:
     queues = Queue(), Queue()
     operator = join_of(queues, (0,), types=TWO, messages=True)
@@ -268,20 +283,23 @@ def test_a_message_for_each_time_at_which_pairs_leave() -> None:
     assert fold.queue.messages == [5]
 
 
-def test_a_residual_that_fails_gives_the_pairs_before_it() -> None:
+@pytest.mark.parametrize(("kind", "given_"), [("inner", [(1, 1, 2)]), ("left", [(0, 1, None), (1, 1, 2)])])
+def test_a_residual_that_fails_gives_the_pairs_before_it(kind: JoinKind, given_: list[Any]) -> None:
+    """A row of 0 comes at 2: nothing of that instant is known."""
     ten = Literal(SqlType.BIGINT, 10)
     divided = Call(SqlType.BIGINT, "integer_divide", (ten, Column(SqlType.BIGINT, 1)))
     residual = Call(SqlType.BOOLEAN, "less", (divided, ten))
     queues = Queue(), Queue()
-    fold = Fold(join_of(queues, (), types=TWO, residual=residual))
-    left = [Change(1, 1, FOREVER, (1, 2)), Change(2, 1, FOREVER, (1, 5)), Change(3, 1, FOREVER, (1, 0))]
+    fold = Fold(join_of(queues, (), kind, types=TWO, residual=residual))
+    left = [Change(ts, 1, FOREVER, (ts, value)) for ts, value in ((0, 1), (1, 2), (2, 0), (3, 2))]
     queues[0].put(batch_of(left, TWO, True))
-    queues[1].put(batch_of([Change(0, 1, FOREVER, (1, 2))], TWO, True))
+    queues[1].put(batch_of([Change(0, 1, FOREVER, (2, 2))], TWO, True))
     for queue in queues:
         queue.promise(9)
     with pytest.raises(DataError):
         fold.step(1000)
-    assert [batch.ts.tolist() for batch in fold.queue.batches] == [[1, 2]]
+    rows_ = [row for batch in fold.queue.batches for row in rows_of(batch)]
+    assert [(row.ts, row.sign, row.values[2]) for row in rows_] == given_
 
 
 def test_state_is_bounded_by_what_is_alive() -> None:
