@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from penstock.engine.queue import Queue
 from penstock.engine.types import ARROW_TYPES, SqlType
 from penstock.engine.window import FOREVER
 
+JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 END = 40
 """Drawn changes happen before this; finite ends too."""
 
@@ -29,6 +31,11 @@ class Change:
     sign: int
     ets: int
     values: tuple[Any, ...]
+
+
+def examples(count: int) -> int:
+    """How many to draw: fewer where kernels are plain Python."""
+    return count if JIT else count // 4
 
 
 def same(value: Any) -> Any:

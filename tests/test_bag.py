@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from change_joins_help import JIT, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +26,11 @@ from penstock.engine.told_times import ToldTimes
 from penstock.engine.types import SqlType
 
 TYPES = (SqlType.BIGINT, SqlType.VARCHAR)
+
+
+def plain(kernel: Any) -> Any:
+    """The Python a kernel is compiled from."""
+    return getattr(kernel, "py_func", kernel)
 
 
 class Twin:
@@ -51,7 +61,7 @@ class Twin:
         shift = shift_of(len(parts[2]))
         for i, (key, text, ets) in enumerate(rows):
             if self.dice.random() < 0.8:
-                kernels.enter.py_func(
+                plain(kernels.enter)(
                     *parts, due, shift, np.int64(key), np.int64(0), prints[0][i], prints[1][i], ets, first + i
                 )
                 self.rows.append((key, text, ets))
@@ -71,8 +81,8 @@ class Twin:
         slot = kernels.find(rows, heads, shift, key, 0, print_a[0], print_b[0], ets)
         assert (slot >= 0) == (row in self.rows)
         if slot >= 0:
-            kernels.leave.py_func(rows, state, heads, meta, alive, shift, slot)
-            kernels.let_go.py_func(rows, state, meta, slot, kernels.WITHDRAWN, self.dice.random() < 0.5)
+            plain(kernels.leave)(rows, state, heads, meta, alive, shift, slot)
+            plain(kernels.let_go)(rows, state, meta, slot, kernels.WITHDRAWN, self.dice.random() < 0.5)
             self.rows.remove(row)
 
     def expire(self) -> None:
@@ -98,7 +108,7 @@ class Twin:
 
 
 @given(st.integers(0, 10**6), st.lists(st.sampled_from(["enter", "withdraw", "expire", "tidy"]), max_size=40))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_is_a_bag(seed: int, steps: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "FEW_ROWS", 4)
@@ -131,3 +141,15 @@ def test_times_are_told_once_and_in_order(steps: list[tuple[list[int], int]]) ->
         assert told.until(now) == sorted(time for time in waiting if time <= now)
         waiting = {time for time in waiting if time > now}
         told._check()
+
+
+@pytest.mark.skipif(not JIT, reason="this is the run with the JIT off")
+def test_with_the_jit_off() -> None:
+    """Bags and the operators over them on plain Python kernels, where every access to an array is checked."""
+    names = "test_bag.py", "test_expire.py", "test_change_join.py"
+    files = [str(Path(__file__).with_name(name)) for name in names]
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-k", "not long and not bounded"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

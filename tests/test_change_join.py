@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
-from change_joins_help import END, Change, Fold, alive, batch_of, changes, push, row_of, same
+from change_joins_help import END, Change, Fold, alive, batch_of, changes, examples, push, row_of, rows_of, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,8 @@ from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.known_time import Learning
 from penstock.engine.operators import change_join
 from penstock.engine.operators.change_join import ChangeJoin
-from penstock.engine.plan import ChangeJoinNode, JoinKind, SourceNode
+from penstock.engine.operators.expire import Expire
+from penstock.engine.plan import ChangeJoinNode, ExpireNode, JoinKind, SourceNode
 from penstock.engine.queue import Queue
 from penstock.engine.types import SqlType
 from penstock.engine.window import FOREVER
@@ -48,29 +51,23 @@ def join_of(
     return ChangeJoin(node, queues, (types, types), "join", learning, messages)
 
 
-def meet(
-    left: tuple[Any, ...], right: tuple[Any, ...], keys: Sequence[int], residual: Expression | None
-) -> bool:
+Row = tuple[Any, ...]
+
+
+def meet(left: Row, right: Row, keys: Sequence[int], residual: Expression | None) -> bool:
     if any(left[key] is None or same(left[key]) != same(right[key]) for key in keys):
         return False
     return residual is None or left[2] < right[2]
 
 
 def joined(
-    kind: JoinKind,
-    lefts: Sequence[Any],
-    rights: Sequence[Any],
-    keys: Sequence[int],
-    residual: Expression | None,
-) -> Counter[Any]:
+    kind: JoinKind, lefts: list[Row], rights: list[Row], keys: Sequence[int], residual: Expression | None,
+    width: int = 3,
+) -> Counter[Row]:  # fmt: skip
     """The join of two bags, by trying all pairs."""
-    nulls = (None,) * len(TYPES)
-    pairs = [
-        (l, r)
-        for l in range(len(lefts))
-        for r in range(len(rights))
-        if meet(lefts[l], rights[r], keys, residual)
-    ]
+    nulls = (None,) * width
+    tried = product(range(len(lefts)), range(len(rights)))
+    pairs = [(l, r) for l, r in tried if meet(lefts[l], rights[r], keys, residual)]
     with_match = {l for l, _ in pairs}, {r for _, r in pairs}
     rows: list[Any] = []
     if kind in ("semi", "anti"):
@@ -107,7 +104,7 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
     st.sampled_from([1, 4, 100]), st.sampled_from(["finite", "forever", "both"]),
     st.sampled_from(["finite", "forever", "both"]), st.booleans(), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=250)
+@settings(max_examples=examples(150))
 def test_inner(
     data: st.DataObject, keys: tuple[int, ...], residual: Expression | None, learning: Learning, seed: int,
     chunk: int, patience: int, left_ends: str, right_ends: str, messages: bool, instants: bool,
@@ -145,7 +142,7 @@ def check_messages(fold: Fold, messages: bool) -> None:
     st.data(), st.sampled_from(["left", "right", "full", "semi", "anti"]), KEYS, RESIDUALS, LEARNINGS,
     st.integers(0, 999), st.sampled_from([1, 3, 1000]), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=250)
+@settings(max_examples=examples(150))
 def test_counted(
     data: st.DataObject, kind: JoinKind, keys: tuple[int, ...], residual: Expression | None,
     learning: Learning, seed: int, chunk: int, instants: bool,
@@ -228,6 +225,21 @@ def test_a_match_that_is_replaced_within_an_instant_does_not_show() -> None:
     assert given_by("anti", lefts, rights) == [(1, 1, 4), (2, -1, 4)]
 
 
+def test_a_row_is_not_given_by_itself_before_all_its_pairs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one right row that satisfies the residual is in the last chunk of candidates."""
+    monkeypatch.setattr(change_join, "CHUNK_ROWS", 2)
+    less = Call(SqlType.BOOLEAN, "less", (Column(SqlType.BIGINT, 1), Column(SqlType.BIGINT, 3)))
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (), "left", types=TWO, residual=less))
+    queues[0].put(batch_of([Change(1, 1, FOREVER, (1, 5))], TWO, True))
+    queues[1].put(batch_of([Change(0, 1, FOREVER, (n, 9 if n == 0 else 0)) for n in range(7)], TWO, True))
+    for queue in queues:
+        queue.promise(9)
+    while fold.step(1000):
+        pass
+    assert [(row.ts, row.sign, row.values) for row in fold.read()] == [(1, 1, (1, 5, 0, 9))]
+
+
 def test_rows_joined_with_a_table_are_not_kept() -> None:
     queues = Queue(), Queue()
     operator = join_of(queues, (0,), types=TWO, messages=True)
@@ -271,20 +283,23 @@ def test_a_message_for_each_time_at_which_pairs_leave() -> None:
     assert fold.queue.messages == [5]
 
 
-def test_a_residual_that_fails_gives_the_pairs_before_it() -> None:
+@pytest.mark.parametrize(("kind", "given_"), [("inner", [(1, 1, 2)]), ("left", [(0, 1, None), (1, 1, 2)])])
+def test_a_residual_that_fails_gives_the_pairs_before_it(kind: JoinKind, given_: list[Any]) -> None:
+    """A row of 0 comes at 2: nothing of that instant is known."""
     ten = Literal(SqlType.BIGINT, 10)
     divided = Call(SqlType.BIGINT, "integer_divide", (ten, Column(SqlType.BIGINT, 1)))
     residual = Call(SqlType.BOOLEAN, "less", (divided, ten))
     queues = Queue(), Queue()
-    fold = Fold(join_of(queues, (), types=TWO, residual=residual))
-    left = [Change(1, 1, FOREVER, (1, 2)), Change(2, 1, FOREVER, (1, 5)), Change(3, 1, FOREVER, (1, 0))]
+    fold = Fold(join_of(queues, (), kind, types=TWO, residual=residual))
+    left = [Change(ts, 1, FOREVER, (ts, value)) for ts, value in ((0, 1), (1, 2), (2, 0), (3, 2))]
     queues[0].put(batch_of(left, TWO, True))
-    queues[1].put(batch_of([Change(0, 1, FOREVER, (1, 2))], TWO, True))
+    queues[1].put(batch_of([Change(0, 1, FOREVER, (2, 2))], TWO, True))
     for queue in queues:
         queue.promise(9)
     with pytest.raises(DataError):
         fold.step(1000)
-    assert [batch.ts.tolist() for batch in fold.queue.batches] == [[1, 2]]
+    rows_ = [row for batch in fold.queue.batches for row in rows_of(batch)]
+    assert [(row.ts, row.sign, row.values[2]) for row in rows_] == given_
 
 
 def test_state_is_bounded_by_what_is_alive() -> None:
@@ -305,3 +320,76 @@ def test_state_is_bounded_by_what_is_alive() -> None:
     operator._check()
     assert operator.state_rows == len(live)
     assert operator.state_bytes < 2_500_000
+
+
+def window_rows(count: int, seed: int) -> list[Change]:
+    """A stream in a window of 300, some rows of which are withdrawn early."""
+    dice = random.Random(seed)
+    made: list[Change] = []
+    live: list[Change] = []
+    for ts in range(count):
+        if live and dice.random() < 0.1:
+            row = live.pop(dice.randrange(len(live)))
+            if row.ets > ts:
+                made.append(Change(ts, -1, row.ets, row.values))
+        live = [*live[-300:], Change(ts, 1, ts + 300, (dice.randrange(60), ts % 7))]
+        made.append(live[-1])
+    return made
+
+
+def settle(operators: Sequence[Any]) -> None:
+    """Everybody in turn until nobody has anything to do."""
+    while sum(operator.step(500) for operator in operators):
+        pass
+
+
+def drive(operators: Sequence[Any], sources: Sequence[tuple[Queue, Sequence[Change]]], end: int) -> None:
+    """Batches of 700 rows."""
+    sizes = [len(rows_) for _, rows_ in sources]
+    for start in range(0, max(sizes), 700):
+        for queue, rows_ in sources:
+            part = rows_[start : start + 700]
+            if part:
+                queue.put(batch_of(part, TWO, True))
+                queue.promise(part[-1].ts)
+        settle(operators)
+    for queue, _ in sources:
+        queue.promise(end)
+        queue.close()
+    settle(operators)
+
+
+@pytest.mark.parametrize("kind", ["inner", "left", "right", "full", "semi", "anti"])
+def test_a_long_run_by_either_approach(kind: JoinKind) -> None:
+    """Ends in the rows, or withdrawals made of them by Expire: the join of the windows now and then."""
+    lefts, rights = window_rows(2500, 1), window_rows(2500, 2)
+    folds = []
+    for expires in (False, True) if kind == "inner" else (True,):
+        queues = Queue(), Queue()
+        operator = join_of(queues, (0,), kind, types=TWO)
+        operators: list[Any] = [Fold(operator)]
+        sources: list[Queue] = list(queues)
+        if expires:
+            sources = [Queue(), Queue()]
+            for source, queue in zip(sources, queues, strict=True):
+                expire = Expire(ExpireNode(SourceNode("s", TWO)), source, TWO, "expire", "promises")
+                expire.output.queues.append(queue)
+                operators.append(expire)
+        drive(operators, list(zip(sources, (lefts, rights), strict=True)), 3500)
+        assert operator.state_rows == 0
+        folds.append(operators[0])
+    for ts in range(50, 2900, 350):
+        expected = joined(kind, alive_now(lefts, ts), alive_now(rights, ts), (0,), None, 2)
+        for fold in folds:
+            assert fold.at(ts) == expected
+    for fold in folds:
+        fold.check_order()
+
+
+def alive_now(changes_: list[Change], ts: int) -> list[Row]:
+    """As `alive`, for many rows: what entered less what left."""
+    there: Counter[Row] = Counter()
+    for row in changes_:
+        if row.ts <= ts < row.ets:
+            there[row.values] += row.sign
+    return list(there.elements())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from change_joins_help import END, Change, Fold, alive, changes, push, row_of
+from change_joins_help import END, Change, Fold, alive, changes, examples, push, row_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def expire_of(queue: Queue, learning: Learning, types: Any = TYPES) -> Expire:
     st.sampled_from(["finite", "both"]),
     st.sampled_from([1, 4, 1000]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(100))
 def test_is_the_same_bag(data: st.DataObject, learning: Learning, seed: int, ends: str, chunk: int) -> None:
     rows = data.draw(changes(VALUES, ends, 20))
     queue = Queue()

@@ -29,6 +29,7 @@ FREED, FRESH, LIVE, FINITE, GONE, GONE_ROWS, BASE, LINKED = range(8)
 """META: first free slot, first slot never used, rows alive, those with an ets, the chain of slots that are
 gone and not free yet, their number, what to take from row numbers, whether rows are in chains."""
 
+NO_PRINT = np.int64(0)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 HALF = np.uint64(32)
 

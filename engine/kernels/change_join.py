@@ -1,11 +1,14 @@
 """Changes of two bags, in order, each joined with the other bag as it is then.
 
 Order: by ts; at one ts what leaves before what enters, left before right; each side in its own order.
-`events` of a side is a tuple of arrays, indexed by the names below, one entry per change:
+What is told of a side is a tuple of arrays with an entry per change, in this order:
 
-TS, END    int64; SIGN: int8; A, B: int64, its key; NULL_KEY: uint8, 1: joins nothing; empty: no such row
-PRINT      two int64, what tells rows of one key apart; empty if the bag has none yet
-NUMBER     int64: the row's number in the store, for one that enters; for one that is not stored, in any case
+ts, end    int64; end: the row's ets
+sign       int8
+a, b       int64: its key
+null       uint8: 1 if it joins nothing; empty if there is no such row
+print      two int64: what tells rows of one key apart; empty if the bag has none yet
+number     int64: that of the row in the store, if it enters; where rows are not stored its place
 
 `out` is a tuple of arrays for pairs, the caller's: ts, ets int64[n]; sign int8[n]; rows, slots int64[2, n].
 """
@@ -19,6 +22,7 @@ from .bag import (
     KEY_A,
     KEY_B,
     LIVE,
+    NO_PRINT,
     OLDER,
     ROW,
     ROWS,
@@ -29,19 +33,17 @@ from .bag import (
     find,
     leave,
     let_go,
-)  # fmt: skip
+)
 from .expiry import NEVER
 from .hash import shift_of
 from .jit import expand, kernel
 
-TS, END, SIGN, A, B, NULL_KEY, PRINT_1, PRINT_2, NUMBER = range(9)
 AT, INSIDE, SIDE, SLOT, NUMBER_NOW, PLACE, MISSING, DONE, CURSOR = 0, 2, 3, 4, 5, 6, 7, 8, 9
 """cursor: the next change of each side (two); whether it is being joined, then: its side, its slot and row
 number, the other side's slot to go on with; withdrawn rows that were not there; all done; its length."""
 IS_STORED, IS_COUNTED, LATER, PATIENCE, OPTIONS = 0, 2, 4, 5, 6
 """options, int64: whether rows of each side are stored (two), counted (two); whether slots are freed by
 `release` only; after how many changes, at most, rows that have left are dropped: till then, skipped."""
-NO_PRINT = np.int64(0)
 CAME, WENT = 2, -2
 """Signs of entries that are no pairs: a row of a counted side has come or gone."""
 
@@ -72,18 +74,10 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
     left_rows, left_state, left_heads, left_meta, left_alive, left_due = left
     right_rows, right_state, right_heads, right_meta, right_alive, right_due = right
     left_shift, right_shift = shift_of(len(left_heads)), shift_of(len(right_heads))
-    left_ts, left_end, left_sign, left_a, left_b, left_null, left_print, left_print_2, left_number = lefts
-    (
-        right_ts,
-        right_end,
-        right_sign,
-        right_a,
-        right_b,
-        right_null,
-        right_print,
-        right_print_2,
-        right_number,
-    ) = rights
+    left_ts, left_end, left_sign, left_a, left_b, left_null, left_print, left_print_2 = lefts[:8]
+    left_number = lefts[8]
+    right_ts, right_end, right_sign, right_a, right_b, right_null, right_print, right_print_2 = rights[:8]
+    right_number = rights[8]
     out_ts, out_ets, out_sign, out_rows, out_slots = out
     later = options[LATER] != 0
     left_stored, right_stored = options[IS_STORED] != 0, options[IS_STORED + 1] != 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .bag import ALIVE, ETS, EXPIRED, ROW, WITHDRAWN, enter, find, leave, let_go
+from .bag import ALIVE, ETS, EXPIRED, NO_PRINT, ROW, WITHDRAWN, enter, find, leave, let_go
 from .expiry import NEVER, first_due, pop_due
 from .hash import shift_of
 from .jit import kernel
@@ -52,10 +52,13 @@ def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign,
             continue
         if end != NEVER:
             if sign[i] > 0:
-                key_a, key_b = (a[i], b[i]) if linked else (0, 0)
-                enter(rows, state, heads, meta, alive, due, shift, key_a, key_b, 0, 0, end, first + i)
+                key_a, key_b = (a[i], b[i]) if linked else (NO_PRINT, NO_PRINT)
+                enter(
+                    rows, state, heads, meta, alive, due, shift,
+                    key_a, key_b, NO_PRINT, NO_PRINT, end, first + i,
+                )  # fmt: skip
             else:
-                slot = find(rows, heads, shift, a[i], b[i], 0, 0, end)
+                slot = find(rows, heads, shift, a[i], b[i], NO_PRINT, NO_PRINT, end)
                 if slot < 0:
                     cursor[MISSING] += 1
                     continue

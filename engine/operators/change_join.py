@@ -130,13 +130,8 @@ class ChangeJoin:
     def _forget_partners_of_tables(self) -> None:
         """A side that is at its end and whose rows all stay asks for no partner again."""
         for queue, side, other in zip(self.inputs, self._sides, self._sides[::-1], strict=True):
-            if (
-                other.is_stored
-                and side.is_stored
-                and queue.closed
-                and not queue.batches
-                and not side.bag.finite
-            ):
+            is_over = queue.closed and not queue.batches and not side.bag.finite
+            if is_over and side.is_stored and other.is_stored:
                 if self._told is not None:
                     self._told.add(other.bag.counted_ends())
                 other.forget()
@@ -175,37 +170,37 @@ class ChangeJoin:
                 columns.append(Gather(PaddedView(view) if padded else view, numbers))
         return columns
 
-    def _satisfying(self, pairs: Batch) -> tuple[NDArray | None, DataError | None]:
-        """Positions of the pairs that satisfy the residual, None: all; if it fails, those before, and why."""
-        if self._node.residual is None or not pairs.length:
-            return None, None
+    def _satisfying(self, pairs: Batch) -> tuple[NDArray, DataError | None, int]:
+        """Positions of the pairs that satisfy the residual; if it fails, of those before, why, and where."""
+        residual = self._node.residual
+        if residual is None:
+            return np.arange(pairs.length), None, pairs.length
         try:
-            kept = selected(evaluate_predicate(self._node.residual, pairs.column, pairs.length))
-            return (None if len(kept) == pairs.length else kept), None
+            return selected(evaluate_predicate(residual, pairs.column, pairs.length)), None, pairs.length
         except DataError as error:
             good, bad, why = 0, pairs.length, error  # the first `good` pairs do not fail, the first `bad` do
             while bad - good > 1:
                 middle = (good + bad) // 2
                 part = pairs.slice(good, middle)
                 try:
-                    evaluate_predicate(self._node.residual, part.column, part.length)
-                except DataError as error_here:
-                    bad, why = middle, error_here
+                    evaluate_predicate(residual, part.column, part.length)
+                except DataError as earlier:
+                    bad, why = middle, earlier
                 else:
                     good = middle
             part = pairs.slice(0, good)
-            return selected(evaluate_predicate(self._node.residual, part.column, good)), why
+            return selected(evaluate_predicate(residual, part.column, good)), why, good
 
     def _put_pairs(self, found: int, known: int) -> None:
         """Pairs of an inner join, and the times of those that have left."""
         ts, ets, sign, rows, slots = (array[..., :found].copy() for array in self._out)
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
-        kept, error = self._satisfying(pairs)
-        if kept is not None:
+        kept, error, _ = self._satisfying(pairs)
+        if len(kept) < found:
             pairs = pairs.take(kept)
         times: list[int] = []
         if self._told is not None:
-            times = self._times(pairs, slots, np.arange(found) if kept is None else kept, known)
+            times = self._times(pairs, slots, kept, known)
         if pairs.length:
             if int(pairs.signs.min()) > 0:
                 pairs.sign = None
@@ -237,21 +232,24 @@ class ChangeJoin:
         return bool(times)
 
     def _put_counted(self, found: int, work: Work) -> None:
-        """Pairs of an outer join and rows by themselves."""
+        """Pairs of an outer join and rows by themselves. If the residual fails: up to the instant before."""
         ts, _, sign, rows, slots = (array[..., :found].copy() for array in self._out)
-        is_pair = np.abs(sign) == 1
         kept, error = np.ones(found, np.uint8), None
-        if self._node.residual is not None:
-            places = np.flatnonzero(is_pair)
-            pairs = Batch(ts[places], self._columns(rows[:, places], False))
-            satisfying, error = self._satisfying(pairs)
-            if satisfying is not None:
-                kept[places] = 0
-                kept[places[satisfying]] = 1
         held = -1
         if work.cursor[INSIDE] and self._wanted[work.cursor[SIDE]] != NEITHER:
             held = 2 * int(work.cursor[SLOT]) + int(work.cursor[SIDE])
-        self._give(self._settled((ts, sign, rows, slots), kept, held))
+        if self._node.residual is not None:
+            pair_places = np.flatnonzero(np.abs(sign) == 1)
+            pairs = Batch(ts[pair_places], self._columns(rows[:, pair_places], False))
+            satisfying, error, good = self._satisfying(pairs)
+            kept[pair_places] = 0
+            kept[pair_places[satisfying]] = 1
+            if error is not None:
+                found = int(np.searchsorted(ts, ts[pair_places[good]]))
+                held = int(self._carry[0]) if len(self._carry) else -1
+        row_numbers, row_slots = (np.ascontiguousarray(array[:, :found]) for array in (rows, slots))
+        entries = ts[:found], sign[:found], row_numbers, row_slots
+        self._give(self._settled(entries, kept[:found], held))
         for side in self._sides:
             side.bag.release()
         if error is not None:
