@@ -21,6 +21,7 @@ from .kernels.publish import run_counts
 from .types import SqlType
 
 MIN_POOL = 256
+NO_TEXTS = (NO_INTS, np.empty(0, np.uint8))
 
 
 class Aggregate(Protocol):
@@ -199,7 +200,7 @@ class Extreme:
 
     def __init__(self, argument: Argument, smallest: bool) -> None:
         self._argument = argument
-        self._flip = -1 if smallest else 0
+        self._smallest = smallest
         self._doubles = argument.type is SqlType.DOUBLE
         self._trees = Trees()
 
@@ -210,8 +211,8 @@ class Extreme:
         self._trees.reserve(slots, changes.count)
         run_extremes(
             changes.slot, self._argument.sign, self._argument.codes[0], changes.count, changes.point_slot,
-            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, self._flip,
-            self._doubles, value, valid,
+            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, NO_TEXTS,
+            NO_INTS, self._smallest, self._doubles, value, valid,
         )  # fmt: skip
         return changes.points
 
@@ -259,10 +260,10 @@ class Skyline:
                 continue
             self._trees = Trees()
             self._trees.reserve(slots, int(self._rings[:, skyline.COUNT].sum()))
-            skyline.rings_to_trees(self._rings, self._pool, self._trees.roots, self._trees.arrays)
+            skyline.rings_to_trees(self._rings, self._pool, self._trees.roots, self._trees.arrays, NO_TEXTS)
             self._rings, self._pool = self._rings[:0].copy(), self._pool[:0].copy()
         self._trees.reserve(slots, changes.count)
-        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, *results)
+        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, NO_TEXTS, *results)
         return changes.points
 
     @property

@@ -15,7 +15,7 @@ from changes_help import END, Change, alive, drawn_changes, drive, folded, insta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine import aggregates, groups
+from penstock.engine import aggregates, groups, text_extreme
 from penstock.engine.batch import Batch
 from penstock.engine.errors import DataError
 from penstock.engine.known_time import Learning
@@ -29,7 +29,7 @@ DOUBLES = st.sampled_from((None, 0.0, -0.0, 0.1, 0.2, 0.3, 1e308, -1e308, 5e-324
 SPECIAL = st.sampled_from((math.nan, math.inf, -math.inf))
 VALUES = st.tuples(
     st.sampled_from((None, 1, 2)),
-    st.sampled_from((None, "", "a", "ä")),
+    st.sampled_from((None, "", "a", "ä", "ab", "b\0", "b", "z" * 20)),
     st.sampled_from((None, 0, 1, 1, -3, 2**62, -(2**62))),
     st.one_of(DOUBLES, DOUBLES, DOUBLES, SPECIAL),
     st.sampled_from((None, True, False)),
@@ -53,6 +53,8 @@ CALLS: list[Call] = [
     ("max", 2, False),
     ("max", 3, False),
     ("max", 4, False),
+    ("min", 1, False),
+    ("max", 1, False),
 ]
 
 
@@ -80,6 +82,13 @@ def exact_sum(values: Sequence[float]) -> float:
         return math.inf if total > 0 else -math.inf
 
 
+def order(value: Any) -> Any:
+    """NaN is above all numbers; texts are in the order of their bytes."""
+    if isinstance(value, str):
+        return value.encode()
+    return (isinstance(value, float) and math.isnan(value), value)
+
+
 def aggregate(call: Call, rows: Sequence[tuple[Any, ...]]) -> Any:
     function, argument, distinct = call
     if argument is None:
@@ -92,9 +101,7 @@ def aggregate(call: Call, rows: Sequence[tuple[Any, ...]]) -> Any:
     if not values:
         return None
     if function in ("min", "max"):
-        best = (min if function == "min" else max)(
-            values, key=lambda v: (isinstance(v, float) and math.isnan(v), v)
-        )
+        best = (min if function == "min" else max)(values, key=order)
         return best + 0.0 if isinstance(best, float) else best
     if isinstance(values[0], float):
         total: Any = exact_sum(values)
@@ -123,6 +130,7 @@ def small_rooms(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(groups, "MIN_SLOTS", 1)
     patch.setattr(groups, "MIN_KEYS", 2)
     patch.setattr(aggregates, "MIN_POOL", 2)
+    patch.setattr(text_extreme, "MIN_TEXTS", 1)
 
 
 @pytest.mark.parametrize("withdrawn", [False, True])

@@ -152,23 +152,23 @@ def run_skyline(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rings_to_trees(rings, pool, roots, tree):  # type: ignore[no-untyped-def]
+def rings_to_trees(rings, pool, roots, tree, texts):  # type: ignore[no-untyped-def]
     """Put each group's ring into a tree by ets. There is a free node for each of what is in the rings."""
     keys, values, child, meta = tree
     for group in range(len(rings)):
         child[0] = 0
         for i in range(rings[group, COUNT]):
             at = rings[group, BLOCK] + ((rings[group, HEAD] + i) & (rings[group, SIZE] - 1))
-            insert_key(keys, values, child, meta, pool[at, ETS], pool[at, CODE])
+            insert_key(keys, values, child, meta, pool[at, ETS], pool[at, CODE], texts)
         roots[group] = child[0]
 
 
 @kernel
 def run_stairs(  # type: ignore[no-untyped-def]
     slot, row, start, events, point_ts, point_slot, point_until, points,
-    row_code, row_valid, row_ets, roots, tree, flip, doubles, value, valid,
+    row_code, row_valid, row_ets, roots, tree, texts, flip, doubles, value, valid,
 ):  # fmt: skip
-    """The same for rows that leave in any order. roots: int64 by slot; tree: values by ets (ordered.py)."""
+    """The same for rows that leave in any order. roots: int64 by slot; tree: values by ets; texts: none."""
     keys, values, child, meta = tree
     event = start[1]
     for point in range(start[0], points + 1):
@@ -186,13 +186,13 @@ def run_stairs(  # type: ignore[no-untyped-def]
             if not (node and values[node] >= code):
                 node = node_before(keys, child, end)
                 while node and values[node] <= code:
-                    remove_key(keys, child, meta, keys[node])
+                    remove_key(keys, values, child, meta, keys[node], texts)
                     node = node_before(keys, child, end)
-                node = find_key(keys, child, end)
+                node = find_key(keys, child, end, texts)
                 if node:
                     values[node] = code
                 else:
-                    insert_key(keys, values, child, meta, end, code)
+                    insert_key(keys, values, child, meta, end, code, texts)
                 roots[group] = child[0]
             event += 1
         if point == points:
@@ -202,7 +202,7 @@ def run_stairs(  # type: ignore[no-untyped-def]
         child[0] = roots[group]
         node = first_node(child)
         while node and keys[node] <= now:
-            remove_key(keys, child, meta, keys[node])
+            remove_key(keys, values, child, meta, keys[node], texts)
             node = first_node(child)
         roots[group] = child[0]
         valid[point] = node != 0
