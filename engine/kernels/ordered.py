@@ -4,8 +4,8 @@ keys, counts   int64 by node; counts is whatever belongs to the key, 0 if the no
 child          int64[2 * nodes]: left child of node n at 2 n, right one at 2 n + 1; 0 for none
 meta           int64[2]: nodes used, first free one (linked by child 2 n; 0: none)
 
-A key is a number, or a text's place in `texts`: starts (int64, one more than texts) and bytes (uint8). Without
-starts keys are numbers. Texts are compared byte by byte.
+A key is a number, or a text's place in `texts`: starts (int64, one more than texts) and bytes (uint8).
+Without starts keys are numbers. Texts are compared byte by byte.
 
 Node 0 is nobody's: its left child is the root of the tree at hand. The owner sees to free nodes.
 """
