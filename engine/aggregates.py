@@ -20,7 +20,8 @@ from .kernels.extremes import run_extremes
 from .kernels.publish import run_counts
 from .types import SqlType
 
-NO_ENDS = NO_INTS
+MIN_POOL = 256
+NO_TEXTS = (NO_INTS, np.empty(0, np.uint8))
 
 
 class Aggregate(Protocol):
@@ -199,7 +200,7 @@ class Extreme:
 
     def __init__(self, argument: Argument, smallest: bool) -> None:
         self._argument = argument
-        self._flip = -1 if smallest else 0
+        self._smallest = smallest
         self._doubles = argument.type is SqlType.DOUBLE
         self._trees = Trees()
 
@@ -210,8 +211,8 @@ class Extreme:
         self._trees.reserve(slots, changes.count)
         run_extremes(
             changes.slot, self._argument.sign, self._argument.codes[0], changes.count, changes.point_slot,
-            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, self._flip,
-            self._doubles, value, valid,
+            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, NO_TEXTS,
+            NO_INTS, self._smallest, self._doubles, value, valid,
         )  # fmt: skip
         return changes.points
 
@@ -223,18 +224,19 @@ class Extreme:
 class Skyline:
     """MIN and MAX of rows that leave by themselves, or never: the values that can still become it.
 
-    Lists, until a row leaves earlier than one before it in its group; trees from then on.
+    Rings, until a row leaves earlier than one before it in its group; trees from then on.
     """
 
     def __init__(self, argument: Argument, smallest: bool) -> None:
         self._argument = argument
         self._flip = -1 if smallest else 0
         self._doubles = argument.type is SqlType.DOUBLE
-        self._ends = np.zeros((0, skyline.LINE), np.int64)
-        self._nodes = np.zeros((1, 4), np.int64)
-        self._meta = np.zeros(2, np.int64)
+        self._rings = np.zeros((0, 4), np.int64)
+        self._pool = np.zeros((MIN_POOL, 2), np.int64)
+        self._meta = np.zeros(skyline.CLASSES + 1, np.int64)
+        self._meta[skyline.USED] = 1  # 0 is no block
         self._trees: Trees | None = None
-        self._row_ets = NO_ENDS
+        self._row_ets = NO_INTS
 
     def begin(self, ets: NDArray) -> None:
         self._row_ets = ets
@@ -247,27 +249,25 @@ class Skyline:
             self._row_ets,
         )  # fmt: skip
         results = (self._flip, self._doubles, value, valid)
-        if self._trees is None:
-            self._reserve(slots, changes.count)
-            lists = (self._ends, self._nodes)
-            if skyline.run_skyline(*arguments, *lists, self._meta, *results):
+        if len(self._rings) < slots and self._trees is None:
+            self._rings = grown(self._rings, slots)
+        while self._trees is None:
+            status = skyline.run_skyline(*arguments, self._rings, self._pool, self._meta, *results)
+            if status == skyline.DONE:
                 return changes.points
+            if status == skyline.GROW:
+                self._pool = grown(self._pool, 2 * len(self._pool))
+                continue
             self._trees = Trees()
-            self._trees.reserve(slots, int(self._meta[skyline.USED]))
-            skyline.lists_to_trees(*lists, self._trees.roots, self._trees.arrays)
-            self._ends, self._nodes = np.zeros((0, skyline.LINE), np.int64), np.zeros((1, 4), np.int64)
+            self._trees.reserve(slots, int(self._rings[:, skyline.COUNT].sum()))
+            skyline.rings_to_trees(self._rings, self._pool, self._trees.roots, self._trees.arrays, NO_TEXTS)
+            self._rings, self._pool = self._rings[:0].copy(), self._pool[:0].copy()
         self._trees.reserve(slots, changes.count)
-        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, *results)
+        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, NO_TEXTS, *results)
         return changes.points
-
-    def _reserve(self, slots: int, nodes: int) -> None:
-        if len(self._ends) < slots:
-            self._ends = grown(self._ends, slots)
-        need = int(self._meta[skyline.USED]) + nodes + 1
-        if need > len(self._nodes):
-            self._nodes = grown(self._nodes, 2 * need)
 
     @property
     def nbytes(self) -> int:
-        lists = int(self._ends.nbytes + self._nodes.nbytes)
-        return lists + (0 if self._trees is None else self._trees.nbytes)
+        return int(self._rings.nbytes + self._pool.nbytes) + (
+            0 if self._trees is None else self._trees.nbytes
+        )

@@ -9,7 +9,19 @@ from itertools import product
 from typing import Any
 
 import pytest
-from change_joins_help import END, Change, Fold, alive, batch_of, changes, examples, push, row_of, rows_of, same
+from change_joins_help import (
+    END,
+    Change,
+    Fold,
+    alive,
+    batch_of,
+    changes,
+    examples,
+    push,
+    row_of,
+    rows_of,
+    same,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from changes_help import Change, alive, drawn_changes, drive, folded, instants, row_key
+from changes_help import END, Change, alive, drawn_changes, drive, folded, instants, read, row_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine import aggregates, groups, text_extreme
+from penstock.engine.batch import Batch
+from penstock.engine.errors import DataError
 from penstock.engine.known_time import Learning
 from penstock.engine.operators.group_by import GroupBy
 from penstock.engine.plan import AggregateCallNode, AggregateNode, SourceNode
@@ -24,7 +29,7 @@ DOUBLES = st.sampled_from((None, 0.0, -0.0, 0.1, 0.2, 0.3, 1e308, -1e308, 5e-324
 SPECIAL = st.sampled_from((math.nan, math.inf, -math.inf))
 VALUES = st.tuples(
     st.sampled_from((None, 1, 2)),
-    st.sampled_from((None, "", "a", "ä")),
+    st.sampled_from((None, "", "a", "ä", "ab", "b\0", "b", "z" * 20)),
     st.sampled_from((None, 0, 1, 1, -3, 2**62, -(2**62))),
     st.one_of(DOUBLES, DOUBLES, DOUBLES, SPECIAL),
     st.sampled_from((None, True, False)),
@@ -33,23 +38,24 @@ VALUES = st.tuples(
 Call = tuple[str, int | None, bool]
 
 
-def calls_of(keys: int) -> list[Call]:
-    return [
-        ("count", None, False),
-        ("count", 1, True),
-        ("sum", 3, False),
-        ("avg", 3, False),
-        ("avg", 2, False),
-        ("min", 3, False),
-        ("max", 3, False),
-        ("max", 4, False),
-        ("min", 2, False),
-        ("count", 4, False),
-        ("count", 3, True),
-        ("sum", 3, True),
-        ("avg", 2, True),
-        ("max", 2, False),
-    ]
+CALLS: list[Call] = [
+    ("count", None, False),
+    ("count", 1, True),
+    ("count", 4, False),
+    ("count", 3, True),
+    ("sum", 3, False),
+    ("sum", 3, True),
+    ("avg", 2, False),
+    ("avg", 3, False),
+    ("avg", 2, True),
+    ("min", 2, False),
+    ("min", 3, False),
+    ("max", 2, False),
+    ("max", 3, False),
+    ("max", 4, False),
+    ("min", 1, False),
+    ("max", 1, False),
+]
 
 
 def node_of(keys: int, calls: Sequence[Call], withdrawn: bool) -> AggregateNode:
@@ -76,6 +82,13 @@ def exact_sum(values: Sequence[float]) -> float:
         return math.inf if total > 0 else -math.inf
 
 
+def order(value: Any) -> Any:
+    """NaN is above all numbers; texts are in the order of their bytes."""
+    if isinstance(value, str):
+        return value.encode()
+    return (isinstance(value, float) and math.isnan(value), value)
+
+
 def aggregate(call: Call, rows: Sequence[tuple[Any, ...]]) -> Any:
     function, argument, distinct = call
     if argument is None:
@@ -88,9 +101,7 @@ def aggregate(call: Call, rows: Sequence[tuple[Any, ...]]) -> Any:
     if not values:
         return None
     if function in ("min", "max"):
-        best = (min if function == "min" else max)(
-            values, key=lambda v: (isinstance(v, float) and math.isnan(v), v)
-        )
+        best = (min if function == "min" else max)(values, key=order)
         return best + 0.0 if isinstance(best, float) else best
     if isinstance(values[0], float):
         total: Any = exact_sum(values)
@@ -112,22 +123,35 @@ def answer(changes: Sequence[Change], now: int, keys: int, calls: Sequence[Call]
 LEARNINGS: tuple[Learning, ...] = ("promises", "messages", "rows")
 
 
+def small_rooms(patch: pytest.MonkeyPatch) -> None:
+    """So little room that everything has to grow, and is cut wherever it can be."""
+    patch.setattr(groups, "MAX_EVENTS", 3)
+    patch.setattr(groups, "MAX_POINTS", 2)
+    patch.setattr(groups, "MIN_SLOTS", 1)
+    patch.setattr(groups, "MIN_KEYS", 2)
+    patch.setattr(aggregates, "MIN_POOL", 2)
+    patch.setattr(text_extreme, "MIN_TEXTS", 1)
+
+
 @pytest.mark.parametrize("withdrawn", [False, True])
 @pytest.mark.parametrize("keys", [0, 1, 2])
 @settings(max_examples=60)
 @given(data=st.data())
 def test_every_instant_is_right(withdrawn: bool, keys: int, data: Any) -> None:
     changes = data.draw(drawn_changes(VALUES, withdrawn=withdrawn))
-    calls = calls_of(keys)
+    calls = data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=len(CALLS), unique=True))
     node = node_of(keys, calls, withdrawn)
     learning = data.draw(st.sampled_from(LEARNINGS))
-    operator = GroupBy(node, Queue(), TYPES, "g", learning)
     seed = data.draw(st.one_of(st.none(), st.integers(0, 99)))
-    out = drive(operator, [changes], TYPES, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):
+            small_rooms(patch)
+        operator = GroupBy(node, Queue(), TYPES, "g", learning)
+        out = drive(operator, [changes], TYPES, seed)
     for now in instants(changes):
         if keys or now >= changes[0].ts:
             assert folded(out, now) == answer(changes, now, keys, calls), now
-    if not any(change.ets > 10_000 for change in changes):
+    if not any(change.ets > END for change in changes):
         assert operator.state_rows == 0
     if seed is None:
         check_net(out, keys)
@@ -142,3 +166,131 @@ def check_net(out: Sequence[Change], keys: int) -> None:
         seen[place] = row
         other = seen.get((row.ts, -row.sign, row_key(row.values[:keys])))
         assert other is None or row_key(other.values) != row_key(row.values)
+
+
+# Calls over one BIGINT column behind one key, rows without ets.
+PAIR = (SqlType.BIGINT, SqlType.BIGINT)
+
+
+def pair(
+    calls: Sequence[Call], keys: int = 1, learning: Learning = "promises"
+) -> tuple[GroupBy, Queue, Queue]:
+    nodes = tuple(
+        AggregateCallNode(f, a, d, SqlType.DOUBLE if f == "avg" else SqlType.BIGINT)  # type: ignore[arg-type]
+        for f, a, d in calls
+    )
+    operator = GroupBy(AggregateNode(SourceNode("s", PAIR), keys, nodes, False), Queue(), PAIR, "g", learning)
+    out = Queue()
+    operator.output.queues.append(out)
+    return operator, operator.inputs[0], out
+
+
+def rows(ts: Sequence[int], keys: Sequence[int], values: Sequence[int], ets: Any = None) -> Batch:
+    ends = None if ets is None else np.array(ets, np.int64)
+    return Batch(
+        np.array(ts, np.int64), [pa.array(keys, pa.int64()), pa.array(values, pa.int64())], None, ends
+    )
+
+
+def run(operator: GroupBy) -> None:
+    while operator.step(32_768):
+        operator._check()
+
+
+def test_a_sum_beyond_int64_fails_after_what_came_before() -> None:
+    operator, queue, out = pair([("sum", 1, False)])
+    queue.put(rows([1, 2, 2, 3], [1, 2, 1, 3], [2**62, 5, 2**62, 7]))
+    queue.promise(9)
+    with pytest.raises(DataError, match="int64 overflow in `SUM`"):
+        run(operator)
+    assert [(row.ts, row.sign, row.values) for row in read(out)] == [(1, 1, (1, 2**62))]
+
+
+def test_a_sum_may_leave_int64_within_an_instant() -> None:
+    operator, queue, out = pair([("sum", 1, False)])
+    queue.put(rows([1, 1, 1], [1, 1, 1], [2**62, 2**62, -(2**62)]))
+    queue.promise(9)
+    run(operator)
+    assert [row.values for row in read(out)] == [(1, 2**62)]
+
+
+@pytest.mark.parametrize(("learning", "first"), [("promises", 3), ("messages", 4), ("rows", 7)])
+def test_without_keys_there_is_a_row_from_the_first_instant_heard_of(learning: Learning, first: int) -> None:
+    """promise 3   message 4 (promise 5)   row at 7: the earliest of what the operator listens to."""
+    operator, queue, out = pair([("count", None, False), ("max", 1, False)], 0, learning)
+    run(operator)
+    queue.promise(3)
+    run(operator)
+    queue.tell([4])
+    queue.promise(5)
+    run(operator)
+    queue.put(rows([7], [0], [6], [9]))
+    queue.promise(8)
+    run(operator)
+    queue.promise(10)
+    queue.close()
+    run(operator)
+    said = [(row.ts, row.sign, row.values) for row in read(out)]
+    nothing = (0, None)
+    expected = [(7, 1, (1, 6)), (9, -1, (1, 6)), (9, 1, nothing)]
+    if first < 7:
+        expected = [(first, 1, nothing), (7, -1, nothing), *expected]
+    assert said == expected
+    assert operator.state_rows == 0
+
+
+def test_memory_does_not_grow_with_the_keys_that_have_been() -> None:
+    operator, queue, out = pair([("count", None, False), ("max", 1, False), ("count", 1, True)])
+    size = 0
+    for round_ in range(60):
+        ts = np.arange(10_000) + 10_000 * round_
+        queue.put(rows(ts, ts, ts % 7, ts + 1000))
+        queue.promise(int(ts[-1]))
+        run(operator)
+        out.clear()
+        if round_ == 5:
+            size = operator.state_bytes
+    assert operator.state_rows == 2000
+    assert operator.state_bytes <= size
+    queue.promise(10**9)
+    run(operator)
+    assert operator.state_rows == 0
+
+
+def test_what_waits_in_a_queue_stays_true_when_slots_and_keys_are_used_again() -> None:
+    operator, queue, out = pair([("count", None, False), ("sum", 1, False)])
+    expected = []
+    for round_ in range(200):
+        ts = np.arange(50) + 50 * round_
+        queue.put(rows(ts, ts, 2 * ts, ts + 10))
+        queue.promise(int(ts[-1]))
+        run(operator)
+        expected += [(t, 1, (t, 1, 2 * t)) for t in ts.tolist()]
+    said = [(row.ts, row.sign, row.values) for row in read(out)]
+    assert [one for one in said if one[1] > 0] == expected
+
+
+def test_many_groups_at_one_instant_come_out_in_bounded_batches() -> None:
+    operator, queue, out = pair([("count", None, False)])
+    many = 100_000
+    queue.put(rows([5] * many, range(many), [0] * many, [9] * many))
+    queue.promise(20)
+    run(operator)
+    assert all(batch.length <= 32_768 for batch in out.batches)
+    signs = [(row.ts, row.sign) for row in read(out)]
+    assert signs == [(5, 1)] * many + [(9, -1)] * many
+    assert operator.state_rows == 0
+
+
+def test_nothing_is_promised_beyond_what_may_still_come_out() -> None:
+    """An operator that listens to rows alone has not heard of 20: its group may still go at 9."""
+    operator, queue, out = pair([("count", None, False)], learning="rows")
+    queue.put(rows([5], [1], [1], [9]))
+    queue.promise(20)
+    run(operator)
+    assert out.punctuation == 9
+    queue.put(rows([21], [2], [1], [30]))
+    queue.promise(21)
+    run(operator)
+    assert [(row.ts, row.sign) for row in read(out)] == [(5, 1), (9, -1), (21, 1)]
+    assert out.punctuation == 21

@@ -7,6 +7,8 @@ meta    int64[1]: cells in use.
 
 from __future__ import annotations
 
+import numpy as np
+
 from .hash import bucket_of, shift_of
 from .jit import expand, kernel, part
 
@@ -64,7 +66,7 @@ def run_distinct(slot, sign, a, b, first, events, cells, meta, out_sign):  # typ
         if 2 * meta[0] >= len(cells):
             return event
         second = b[event] if len(b) else 0
-        cell = find_value(cells, shift, a[event], second, slot[event])
+        cell = find_value(cells, shift, a[event], second, np.int64(slot[event]))
         before = cells[cell, COUNT]
         after = before + sign[event]
         if before == 0:
@@ -76,5 +78,5 @@ def run_distinct(slot, sign, a, b, first, events, cells, meta, out_sign):  # typ
         if after == 0:
             forget_value(cells, shift, cell)
             meta[0] -= 1
-        out_sign[event] = (after > 0) - (before > 0)
+        out_sign[event] = np.int8(after > 0) - np.int8(before > 0)
     return events

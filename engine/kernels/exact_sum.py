@@ -20,6 +20,7 @@ DIGIT = 32
 MASK = (1 << 32) - 1
 FRACTION = (1 << 52) - 1
 EXPONENT = 0x7FF
+TOP = ONE + 1024  # the position of the first bit that no double has
 INT_MAX = (1 << 63) - 1
 INFINITY = 0x7FF << 52
 A_NAN = 0x7FF8 << 48
@@ -155,10 +156,10 @@ def rounded(line, base):  # type: ignore[no-untyped-def]
     half = U1 << (cut - U1)
     bits = np.int64(mantissa)
     if keep == 53:
-        bits += (top - 52) << 52
+        bits += (min(top, TOP) - 52) << 52
     if rest > half or (rest == half and (below or (mantissa & U1) != U0)):
         bits += 1
-    if bits > INFINITY:
+    if top >= TOP or bits > INFINITY:
         bits = np.int64(INFINITY)
     return bits | (-1 << 63) if negative else bits
 

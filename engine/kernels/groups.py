@@ -86,7 +86,8 @@ def fill_table(slots, table, used):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_changes(  # type: ignore[no-untyped-def]
-    rows, slots, table, entries, expiry, events, points, touched, new_rows, meta, known, limit, single, rows_only
+    rows, slots, table, entries, expiry, events, points, touched, new_rows, meta, known, limit, single,
+    rows_only,
 ):  # fmt: skip
     """Work instants up to `limit` as far as there is room for events and points.
 

@@ -21,8 +21,8 @@ def publish(  # type: ignore[no-untyped-def]
     """Compare each point with what its group said last.
 
     value: int64[calls, 2 * points], valid: uint8 likewise, key: int64[2 * points]: the first half of the
-    former two is there, the rest is written; single: the group is there even without rows. out_*: as much room
-    as two rows per point. Returns the number of rows.
+    former two is there, the rest is written; single: the group is there even without rows. out_*: room for
+    two rows per point. Returns the number of rows.
     """
     calls = len(value)
     silent = 2 * points

@@ -10,7 +10,7 @@ DISTINCT, UNION, INTERSECT, INTERSECT_ALL, EXCEPT, EXCEPT_ALL = range(6)
 @expand
 def copies(kind, left, right):  # type: ignore[no-untyped-def]
     """How many of them the answer has."""
-    if kind == DISTINCT or kind == UNION:
+    if kind <= UNION:
         return 1 if left + right > 0 else 0
     if kind == INTERSECT:
         return 1 if left > 0 and right > 0 else 0

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, Skyline, Sum
 from ..argument import Argument, grown
-from ..batch import Batch, Gather, LazyColumn
-from ..errors import DataError, UnsupportedError
+from ..batch import Batch, Gather, LazyColumn, View
+from ..errors import DataError
 from ..groups import NO_INTS, Changes, Groups, frozen
 from ..kernels.gather import gather
 from ..kernels.publish import publish
@@ -25,7 +25,8 @@ from ..known_time import KnownTime, Learning
 from ..operator import Counters, pass_time_until
 from ..plan import AggregateCallNode, AggregateNode
 from ..queue import Outlet, Queue, bound_of
-from ..store import bitmap
+from ..store import TextView, bitmap
+from ..text_extreme import TextArgument, TextExtreme
 from ..types import ARROW_TYPES, SqlType
 
 
@@ -59,10 +60,11 @@ class GroupBy:
         if call.argument is None:
             return CountRows()
         type_ = types[call.argument]
+        if call.function in ("min", "max") and type_ is SqlType.VARCHAR:
+            texts = self._arguments[-1 - len(self._arguments)] = TextArgument(call.argument)
+            return TextExtreme(texts, call.function == "min")
         argument = self._arguments.setdefault(call.argument, Argument(call.argument, type_))
         if call.function in ("min", "max"):
-            if type_ is SqlType.VARCHAR:
-                raise UnsupportedError(f"{call.function.upper()} over VARCHAR is not supported yet")
             if not withdrawn:
                 return Skyline(argument, call.function == "min")
             argument.is_kept = True
@@ -124,6 +126,10 @@ class GroupBy:
         if points:
             self._publish(changes, points)
         groups.compact()
+        if groups.is_done:
+            for number, aggregate in enumerate(self._aggregates):
+                if isinstance(aggregate, TextExtreme):
+                    aggregate.compact(groups, self._said[:, number])
         if failed is not None:
             raise DataError(f"int64 overflow in `{failed.function.upper()}`")
 
@@ -145,10 +151,16 @@ class GroupBy:
         if count:
             rows = rows[:count]
             columns: list[LazyColumn] = [Gather(view, rows) for view in groups.key_views(key)]
-            for number, call in enumerate(self._calls):
-                columns.append(Gather(PointView(self._value[number], self._valid[number], call.type), rows))
+            columns += [Gather(self._view(number), rows) for number in range(len(self._calls))]
             self.counters.rows_out += count
             self.output.put(Batch(ts[:count], columns, sign[:count]))
+
+    def _view(self, number: int) -> View:
+        """What one call says at the points."""
+        value, valid, aggregate = self._value[number], self._valid[number], self._aggregates[number]
+        if isinstance(aggregate, TextExtreme):
+            return TextPointView(value, valid, aggregate.view())
+        return PointView(value, valid, self._calls[number].type)
 
     @property
     def state_rows(self) -> int:
@@ -186,3 +198,24 @@ class PointView:
 
     def text_bytes(self, rows: NDArray) -> int:
         return 0
+
+
+class TextPointView:
+    """What a call said at points that gives texts: their places in a store."""
+
+    __slots__ = ("_texts", "_valid", "_values")
+
+    def __init__(self, values: NDArray, valid: NDArray, texts: TextView) -> None:
+        self._values = values
+        self._valid = valid
+        self._texts = texts
+
+    def take(self, rows: NDArray) -> pa.Array:
+        valid = gather(self._valid, 0, rows)
+        if valid.all():
+            return self._texts.take(gather(self._values, 0, rows))
+        places = pa.array(np.where(valid, np.cumsum(valid) - 1, 0), mask=valid == 0)
+        return self._texts.take(gather(self._values, 0, rows[valid != 0])).take(places)
+
+    def text_bytes(self, rows: NDArray) -> int:
+        return self._texts.text_bytes(self._values[rows[self._valid[rows] != 0]])
