@@ -69,11 +69,11 @@ def encode(array: pa.Array, type_: SqlType) -> tuple[NDArray, ...]:
     """Codes of the values; of texts two hashes."""
     match type_:
         case SqlType.VARCHAR:
-            return hash_texts(*text_buffers(array))
+            return hash_texts(*(frozen(part) for part in text_buffers(array)))
         case SqlType.NULL:
             return (np.zeros(len(array), np.int64),)
         case SqlType.DOUBLE:
-            return (encode_doubles(fixed_values(array)),)
+            return (encode_doubles(frozen(fixed_values(array))),)
         case SqlType.BOOLEAN:
             return (fixed_values(array).astype(np.int64),)
     return (fixed_values(array),)

@@ -212,7 +212,8 @@ class Groups:
             assert list(live) == [0] and used == 1, "one group has one slot"
         else:
             assert len(live) == self.live, "live groups are not counted right"
-            assert sorted(self._table[self._table >= 0]) == list(live), "the table has other slots than live"
+            there = np.sort(self._table[self._table >= 0])
+            assert np.array_equal(there, live), "the table has other slots than live ones"
             assert 2 * len(live) <= len(self._table), "the table is more than half full"
         for column in self._keys:
             if column is not None:
@@ -220,7 +221,7 @@ class Groups:
                 assert rows == meta[kernels.KEYS], "keys are not counted right"
         _, ids = self.expiry.entries()
         if not self.rows_only:
-            assert len(set(ids.tolist())) == len(ids), "an entry is due twice"
+            assert len(np.unique(ids)) == len(ids), "an entry is due twice"
             ids = self._entries[ids]
         slots = ids >> 1
         refs = np.bincount(slots, minlength=used)

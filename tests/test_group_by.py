@@ -21,7 +21,7 @@ from penstock.engine.errors import DataError
 from penstock.engine.known_time import Learning
 from penstock.engine.operators.group_by import GroupBy
 from penstock.engine.plan import AggregateCallNode, AggregateNode, SourceNode
-from penstock.engine.queue import Queue
+from penstock.engine.queue import BEGINNING, Queue
 from penstock.engine.types import SqlType
 
 TYPES = (SqlType.BIGINT, SqlType.VARCHAR, SqlType.BIGINT, SqlType.DOUBLE, SqlType.BOOLEAN)
@@ -135,7 +135,7 @@ def small_rooms(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("withdrawn", [False, True])
 @pytest.mark.parametrize("keys", [0, 1, 2])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_every_instant_is_right(withdrawn: bool, keys: int, data: Any) -> None:
     changes = data.draw(drawn_changes(VALUES, withdrawn=withdrawn))
@@ -214,9 +214,9 @@ def test_a_sum_may_leave_int64_within_an_instant() -> None:
     assert [row.values for row in read(out)] == [(1, 2**62)]
 
 
-@pytest.mark.parametrize(("learning", "first"), [("promises", 3), ("messages", 4), ("rows", 7)])
-def test_without_keys_there_is_a_row_from_the_first_instant_heard_of(learning: Learning, first: int) -> None:
-    """promise 3   message 4 (promise 5)   row at 7: the earliest of what the operator listens to."""
+@pytest.mark.parametrize("learning", ["promises", "messages", "rows"])
+def test_without_keys_there_is_a_row_before_all_time(learning: Learning) -> None:
+    """promise 3   message 4 (promise 5)   row at 7, which leaves at 9"""
     operator, queue, out = pair([("count", None, False), ("max", 1, False)], 0, learning)
     run(operator)
     queue.promise(3)
@@ -232,10 +232,13 @@ def test_without_keys_there_is_a_row_from_the_first_instant_heard_of(learning: L
     run(operator)
     said = [(row.ts, row.sign, row.values) for row in read(out)]
     nothing = (0, None)
-    expected = [(7, 1, (1, 6)), (9, -1, (1, 6)), (9, 1, nothing)]
-    if first < 7:
-        expected = [(first, 1, nothing), (7, -1, nothing), *expected]
-    assert said == expected
+    assert said == [
+        (BEGINNING, 1, nothing),
+        (7, -1, nothing),
+        (7, 1, (1, 6)),
+        (9, -1, (1, 6)),
+        (9, 1, nothing),
+    ]
     assert operator.state_rows == 0
 
 
@@ -294,3 +297,42 @@ def test_nothing_is_promised_beyond_what_may_still_come_out() -> None:
     run(operator)
     assert [(row.ts, row.sign) for row in read(out)] == [(5, 1), (9, -1), (21, 1)]
     assert out.punctuation == 21
+
+
+def test_the_memory_of_a_burst_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.engine.operators.group_by.BURST_BYTES", 1 << 22)
+    operator, queue, out = pair([("count", None, False), ("sum", 1, False), ("min", 1, False)])
+    many = 60_000
+    queue.put(rows([5] * many, range(many), range(many), [9] * many))
+    queue.promise(8)
+    run(operator)
+    assert operator.state_rows == 2 * many and operator.state_bytes > 10 * many
+    queue.put(rows([9], [1], [4], [11]))
+    queue.promise(20)
+    run(operator)
+    assert operator.state_rows == 0 and operator.state_bytes < 4 * many
+    queue.put(rows([21], [1], [5], [30]))
+    queue.promise(22)
+    run(operator)
+    last = out.batches[-1]
+    assert [last.column(i)[-1].as_py() for i in range(4)] == [1, 1, 5, 5]
+
+
+def test_keys_and_arguments_without_a_type() -> None:
+    """NULL as a key, and COUNT(NULL)."""
+    types = (SqlType.NULL, SqlType.NULL)
+    calls = (
+        AggregateCallNode("count", 1, False, SqlType.BIGINT),
+        AggregateCallNode("count", None, False, SqlType.BIGINT),
+    )
+    operator = GroupBy(AggregateNode(SourceNode("s", types), 1, calls, False), Queue(), types, "g", "rows")
+    changes = [Change(1, 1, 5, (None, None)), Change(2, 1, 6, (None, None))]
+    out = drive(operator, [changes], types, None)
+    assert [(row.ts, row.sign, row.values) for row in out] == [
+        (1, 1, (None, 0, 1)),
+        (2, -1, (None, 0, 1)),
+        (2, 1, (None, 0, 2)),
+        (5, -1, (None, 0, 2)),
+        (5, 1, (None, 0, 1)),
+        (6, -1, (None, 0, 1)),
+    ]

@@ -68,7 +68,7 @@ def small_rooms(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("kind", "all_"), KINDS)
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_every_instant_is_right(kind: str, all_: bool, data: Any) -> None:
     withdrawn = data.draw(st.booleans())

@@ -29,6 +29,8 @@ from ..store import TextView, bitmap
 from ..text_extreme import TextArgument, TextExtreme
 from ..types import ARROW_TYPES, SqlType
 
+BURST_BYTES = 1 << 25
+
 
 class GroupBy:
     """Takes what its input promises, and passes the groups' changes on in bounded batches."""
@@ -40,10 +42,17 @@ class GroupBy:
         self.inputs = (queue,)
         self.output = Outlet(queue.punctuation)
         self.counters = Counters()
+        self._node = node
+        self._types = tuple(types)
         self._calls = node.calls
         self._known = KnownTime(learning, self.inputs)
-        self._groups = Groups(types[: node.keys], single=node.keys == 0)
         self._single = node.keys == 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with nothing in mind."""
+        node, types = self._node, self._types
+        self._groups = Groups(types[: node.keys], single=self._single)
         self._arguments: dict[int, Argument] = {}
         self._distinct: dict[int, Distinct] = {}
         self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
@@ -89,6 +98,8 @@ class GroupBy:
             worked = True
         if not self._groups.is_done:
             return True
+        if worked and not self._single and not self.state_rows and self.state_bytes > BURST_BYTES:
+            self._forget()  # a burst is over: give its memory back
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     def _begin(self, batch: Batch | None, known: int) -> None:

@@ -53,7 +53,12 @@ class Tally:
         self.counters = Counters()
         self._kind = KINDS[node.kind, node.all]
         self._known = KnownTime(learning, queues)
-        self._groups = Groups(types)
+        self._types = tuple(types)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with nothing in mind."""
+        self._groups = Groups(self._types)
         self._side = Argument(0, SqlType.BIGINT)
         self._counts = np.zeros((0, 2), np.int64)
         self._said = np.zeros(0, np.int64)
@@ -74,6 +79,8 @@ class Tally:
             worked = True
         if not self._is_done:
             return True
+        if worked and not self.state_rows and self.state_bytes > BURST_BYTES:
+            self._forget()  # a burst is over: give its memory back
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     @property
