@@ -24,6 +24,7 @@ from ..operator import Counters, pass_time_until
 from ..plan import TallyNode
 from ..queue import Outlet, Queue, bound_of
 from ..types import SqlType
+from .group_by import BURST_BYTES
 
 KINDS = {
     ("distinct", False): kernels.DISTINCT,
