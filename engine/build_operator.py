@@ -60,9 +60,9 @@ def build_operator(
             assert node.window.size is not None, "a ROWS window has a size"
             return RowsWindow(node.window.size, node.partition, queues[0], plan_types(node.input), name)
         case ArriveNode():
-            return Arrive(node.window.size, queues[0], name, hearing.messages)
+            return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops)
         case LifetimeNode():
-            return Lifetime(node.sizes, queues[0], name, hearing.messages)
+            return Lifetime(node.sizes, queues[0], name, hearing.messages, node.hops)
         case ExpireNode():
             from .operators.expire import Expire
 

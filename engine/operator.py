@@ -68,7 +68,9 @@ def pass_time(inputs: Sequence[Queue], output: Outlet) -> bool:
 def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
     """The same, but nothing beyond `first`, when something that is kept may come out."""
     now = min(queue.frontier for queue in inputs)
-    if now == MAX_TS and not output.closed:
+    if output.closed:
+        return False
+    if now == MAX_TS:
         output.promise(max(queue.punctuation for queue in inputs))  # one that ended early tells nothing
         output.close()
         return True

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .expression import Expression
+from .hops import Hops
 from .types import SqlType
 from .window import Window
 
@@ -176,6 +177,7 @@ class ArriveNode:
     input: PlanNode
     window: Window
     partition: tuple[int, ...] = ()
+    hops: Hops | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ class LifetimeNode:
 
     input: PlanNode
     sizes: tuple[int | None, int | None]
+    hops: Hops | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,14 @@ class TallyNode:
     inputs: tuple[PlanNode, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HopAnswerNode:
+    """The whole answer at every boundary of a hopping query."""
+
+    input: PlanNode
+    hops: Hops
+
+
 PlanNode = (
     SourceNode
     | WindowNode
@@ -269,6 +280,7 @@ PlanNode = (
     | ChangeJoinNode
     | AggregateNode
     | TallyNode
+    | HopAnswerNode
 )
 
 
@@ -277,7 +289,15 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
     match node:
         case SourceNode() | TableNode():
             return ()
-        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | AggregateNode():
+        case (
+            SelectNode()
+            | WindowNode()
+            | ArriveNode()
+            | LifetimeNode()
+            | ExpireNode()
+            | AggregateNode()
+            | HopAnswerNode()
+        ):
             return (node.input,)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
@@ -292,7 +312,15 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
     match node:
         case SourceNode() | TableNode():
             return node
-        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | AggregateNode():
+        case (
+            SelectNode()
+            | WindowNode()
+            | ArriveNode()
+            | LifetimeNode()
+            | ExpireNode()
+            | AggregateNode()
+            | HopAnswerNode()
+        ):
             return replace(node, input=change(node.input))
         case JoinNode() | ChangeJoinNode():
             return replace(node, left=change(node.left), right=change(node.right))
@@ -315,7 +343,7 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     match node:
         case SourceNode() | TableNode():
             return node.types
-        case WindowNode() | ArriveNode() | ExpireNode():
+        case WindowNode() | ArriveNode() | ExpireNode() | HopAnswerNode():
             return plan_types(node.input)
         case LifetimeNode():
             return plan_types(node.input)[:-2]

@@ -17,6 +17,7 @@ import pyarrow as pa
 from .build_operator import Approach, IncrementalNode, build_operator
 from .errors import DataError
 from .group import Arrange, Group, build_form
+from .hops import Hops
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
@@ -28,8 +29,11 @@ from .operators.union import Union
 from .pipeline import Part, Pipeline
 from .plan import (
     AggregateNode,
+    ArriveNode,
     CommonJoin,
+    HopAnswerNode,
     JoinNode,
+    LifetimeNode,
     MemberNode,
     PlanNode,
     SelectNode,
@@ -118,7 +122,10 @@ class Runtime:
         )
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
-        sink.clock = StreamClock(progress, self._clock, lambda: self._began)
+        clock = sink.clock = StreamClock(progress, self._clock, lambda: self._began)
+        hops = next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
+        sink.by_hops = hops is not None
+        sink.begins = (lambda: clock.first) if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline)
         return pipeline
@@ -366,10 +373,30 @@ class Runtime:
                     self._single_selects[node.stream] = pipeline, number
             case UnionNode():
                 operator = Union(tuple(queues), label)
+            case HopAnswerNode():
+                operator = self._hop_answer(node, queues[0], label)
             case _:
                 operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
         return operator.output
+
+    def _hop_answer(self, node: HopAnswerNode, queue: Queue, name: str) -> Operator:
+        """It begins at the first boundary at or after the first row of the query's streams."""
+        from .operators.hop_answer import HopAnswer
+
+        return HopAnswer(queue, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
+
+    def _first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
+        """Gives the first boundary a hopping query answers at, none as long as no row has come."""
+        names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
+        streams = [self.streams[stream] for stream in names]
+        began = max((one.output.punctuation for one in streams if one.rows_in), default=BEGINNING) + 1
+
+        def first() -> int | None:
+            known = [one.first_ts for one in streams if one.first_ts is not None]
+            return hops.first(max(min(known), began)) if known else None
+
+        return first
 
     def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
         """A sub-plan that others may have too: the one at work, if it has seen what a new one would see."""

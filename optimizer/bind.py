@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from penstock.engine.errors import BindError, QueryError, UnsupportedError
@@ -40,13 +39,8 @@ RESERVED_OUTPUTS = ("_ts", "_diff")
 MAX_PLAN_DEPTH = 200
 
 
-def bind_query(
-    parsed: SelectStatement, catalog: Catalog, refuse: Callable[[Query], None] = lambda query: None
-) -> Query:
-    """The query with every name, type and window settled; raises a QueryError with a position.
-
-    `refuse` raises for what cannot be run, before a missing window is asked for that would not help.
-    """
+def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
+    """The query with every name, type and window settled; raises a QueryError with a position."""
     context = BindContext(parsed, catalog)
     try:
         root = SelectBinder(context).bind(parsed.tree, {})
@@ -67,7 +61,6 @@ def bind_query(
     emit = _settle_emit(parsed, nodes)
     tail = parsed.tail
     query = Query(root, emit, tail.emit_position or parsed.position, tail.hop, tail.late, parsed.sql)
-    refuse(query)
     _check_windows(nodes, emit)
     return query
 

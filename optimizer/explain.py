@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.engine.build_operator import IncrementalNode
 from penstock.engine.chain import ChainGroup
-from penstock.engine.expression import Expression, conjuncts
+from penstock.engine.expression import Expression, conjuncts, write_duration
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
@@ -25,6 +25,7 @@ from penstock.engine.pipeline import Part, Pipeline
 from penstock.engine.plan import (
     EQUALITY,
     Band,
+    HopAnswerNode,
     JoinNode,
     MemberNode,
     PlanNode,
@@ -78,7 +79,8 @@ class Explainer:
             outputs = shown_outputs(pipeline.plan.outputs, names)
             plan.title = f"Select {shorten(outputs)}"
             plan.data["outputs"] = outputs
-        top = Description(f"{pipeline.name}  EMIT {query.emit.upper()}", below=[plan])
+        hop = "" if query.hop is None else f"  HOP BY {write_duration(query.hop.size_us)}"
+        top = Description(f"{pipeline.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
         top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
         if pipeline.error is not None:
             top.lines.append(f"stopped: {pipeline.error}")
@@ -136,6 +138,10 @@ class Explainer:
                 return self._join(node, number, pipeline, numbers)
             case JoinNode():
                 raise AssertionError("joins are run by groups")
+            case HopAnswerNode():
+                shown = Description(
+                    "HopAnswer", ["the whole answer at every boundary"], data={"node": "HopAnswer"}
+                )
             case _:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)

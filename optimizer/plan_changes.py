@@ -9,6 +9,9 @@ between turns leaving into a -1:
     nta                    on every window, so that joins are asked again for each row that leaves
 
 Joins of two streams through RANGE windows are run by the shared window join, also here.
+
+A hopping query is planned the same way. Its windows let rows in and out at boundaries alone (engine/hops.py),
+so that every operator works hop by hop.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.engine.build_operator import Approach
+from penstock.engine.errors import UnsupportedError
 from penstock.engine.expression import Column, Expression, columns_of, conjunction, conjuncts, move_columns
+from penstock.engine.hops import Hops
 from penstock.engine.operators.sink import Netting
 from penstock.engine.plan import (
     AggregateCallNode,
@@ -26,6 +31,7 @@ from penstock.engine.plan import (
     ArriveNode,
     ChangeJoinNode,
     ExpireNode,
+    HopAnswerNode,
     JoinKind,
     LifetimeNode,
     PlanNode,
@@ -70,9 +76,15 @@ class ChangesPlan:
 
 def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:
     """The plan of any sliding query; `counting`: only how many changes there are is asked."""
-    planner = ChangesPlanner(choose, approach)
+    hops = None if query.hop is None else Hops(query.hop.size_us, query.hop.origin_us)
+    planner = ChangesPlanner(choose, approach, hops)
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
+    if hops is not None:
+        node = expired(node)
+        if query.emit == "complete":
+            return ChangesPlan(HopAnswerNode(node, hops), "none")
+        return ChangesPlan(node, "all")
     netting = netting_of(node)
     if counting and netting == "none":
         node = planner.plan(query.root, ())
@@ -82,9 +94,10 @@ def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: A
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(self, choose: IndexChooser, approach: Approach) -> None:
+    def __init__(self, choose: IndexChooser, approach: Approach, hops: Hops | None) -> None:
         self._choose = choose
         self._approach = approach
+        self._hops = hops
 
     def plan(self, node: Node, used: Sequence[int], joined: bool = False) -> PlanNode:
         """A plan that gives the columns `used` of a node, in that order; joined: as an input of a join."""
@@ -135,11 +148,15 @@ class ChangesPlanner:
         types = tuple(field.type for field in scan.fields)
         if scan.window.kind == "range":
             node: PlanNode = SelectNode(SourceNode(scan.stream, types), predicate, outputs)
-            if scan.window.size is None:
+            if scan.window.size is None and self._hops is None:
                 return node
-            node = ArriveNode(node, scan.window)
+            node = ArriveNode(node, scan.window, (), self._hops)
             negated = self._approach == "nta" or (self._approach == "time-message" and not joined)
             return ExpireNode(node) if negated else node
+        if self._hops is not None:
+            line, column = scan.position.line, scan.position.column
+            message = "A ROWS window with HOP BY is not supported yet"
+            raise UnsupportedError(message, line=line, column=column)
         names = [field.name.lower() for field in scan.fields]
         partition = [names.index(name.lower()) for name in scan.window.partition]
         used = sorted({*columns_in(predicate, *outputs), *partition})
@@ -223,7 +240,7 @@ class ChangesPlanner:
         node = plan_join(join, (), outputs, self._choose, times=True)
         scans = [flatten_input(item).base for item in (left, right)]
         sizes = [scan.window.size for scan in scans if isinstance(scan, StreamScan)]
-        return LifetimeNode(node, (sizes[0], sizes[1]))
+        return LifetimeNode(node, (sizes[0], sizes[1]), self._hops)
 
     def _match(self, join: Join, needed: Sequence[int]) -> PlanNode:
         """Outer, semi and anti joins: both inputs show each row leave."""
@@ -331,7 +348,7 @@ def has_ends(node: PlanNode) -> bool:
         case ChangeJoinNode() if node.kind != "inner":
             return False
         case ArriveNode():
-            return node.window.kind == "range"
+            return node.window.kind == "range" and node.window.size is not None
         case LifetimeNode():
             return node.sizes != (None, None)
         case _:

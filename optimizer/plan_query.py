@@ -29,7 +29,8 @@ def plan_query(
     query: Query, choose: IndexChooser, counting: bool, approach: Approach = "promises"
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them."""
-    refuse_unbuilt(query)
+    if query.hop is not None and approach != "nta":
+        approach = "promises"  # a hop's answer is complete when it is given
     if is_incremental(query):
         plan = plan_changes(query, choose, counting, approach)
         return Planned(prune_columns(plan.node), approach, plan.netting)
@@ -39,12 +40,6 @@ def plan_query(
 def is_incremental(query: Query) -> bool:
     """Whether rows also leave its answer, or its operators keep what has to leave."""
     return query.emit != "inserts" or not is_plain(query.root)
-
-
-def refuse_unbuilt(query: Query) -> None:
-    """Name the first thing the query asks for that cannot be run."""
-    if query.hop is not None:
-        raise refused("HOP BY (hopping windows)", query.hop.position)
 
 
 def refuse_alter(query: Query, position: Position) -> None:

@@ -194,7 +194,6 @@ class Engine:
         """Start a query. With `count_only` results are counted and never made, which is cheaper."""
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
-        from penstock.optimizer.plan_query import refuse_unbuilt
 
         self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
@@ -204,7 +203,7 @@ class Engine:
         require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
-        bound = bind_query(parse_query(sql), self._catalog, refuse_unbuilt)
+        bound = bind_query(parse_query(sql), self._catalog)
         return self._start(name, bound, self._plan(bound, count_only, name), count_only)
 
     @property
@@ -347,7 +346,7 @@ class Engine:
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
-        changes = bound.emit == "changes"
+        changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
         fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
         pipeline = self._runtime.add_query(

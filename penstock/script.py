@@ -14,7 +14,7 @@ from penstock.optimizer import statements as written
 from penstock.optimizer.alter_windows import with_window
 from penstock.optimizer.bind import bind_query, bind_relation
 from penstock.optimizer.logical import Query
-from penstock.optimizer.plan_query import refuse_alter, refuse_unbuilt
+from penstock.optimizer.plan_query import refuse_alter
 from penstock.optimizer.source import fail
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
             case written.CreateQuery(name=name):
                 if name.lower() in names:
                     raise fail(BindError, f"Expected a new name, found a query `{name}` already", where)
-                bound = bind_query(statement.select, catalog, refuse_unbuilt)
+                bound = bind_query(statement.select, catalog)
                 names[name.lower()] = name
                 bound_queries[name.lower()] = bound
                 later(engine._start, name, bound, engine._plan(bound, False, name), False)

@@ -6,6 +6,9 @@ them go.  Kept: nothing; with time-messages, the times at which rows that were p
     RANGE 10   row at 3:   3 |==========| 13
 
 This is the paper's SSCAN. Its EXPIRE, which turns leaving into a -1, is an operator of its own (expire.py).
+
+In a hopping query rows wait until the hop they are first seen at is over, and come and leave at boundaries
+(see hops.py); rows that no boundary sees are dropped. A promise beyond a boundary says that it is over.
 """
 
 from __future__ import annotations
@@ -14,21 +17,25 @@ import numpy as np
 
 from ..batch import Batch
 from ..due_times import DueTimes
+from ..hops import Hops
 from ..operator import Counters, pass_time
-from ..queue import Outlet, Queue
+from ..queue import BEGINNING, Outlet, Queue
 from ..store import fixed_values
 
 
 class Arrive:
     """Sets the ends of rows; see `ends`."""
 
-    def __init__(self, size: int | None, queue: Queue, name: str, messages: bool) -> None:
+    def __init__(
+        self, size: int | None, queue: Queue, name: str, messages: bool, hops: Hops | None = None
+    ) -> None:
         self.name = name
         self.inputs = (queue,)
-        self.output = Outlet(queue.punctuation)
+        self.output = Outlet(queue.punctuation if hops is None else BEGINNING)
         self.counters = Counters()
         self._size = size
         self._due = DueTimes() if messages else None
+        self._hops = hops
 
     def ends(self, batch: Batch) -> Batch:
         """The rows with their ends."""
@@ -37,6 +44,41 @@ class Arrive:
         return Batch(batch.ts, batch.lazy_columns, None, batch.ts + self._size)
 
     def step(self, quantum: int) -> bool:
+        return self._pass(quantum) if self._hops is None else self._hop(self._hops, quantum)
+
+    def _hop(self, hops: Hops, quantum: int) -> bool:
+        """Pass the rows of hops that are over on, and promise the last of these."""
+        queue, output = self.inputs[0], self.output
+        over = queue.punctuation if queue.closed else queue.punctuation - 1
+        over = hops.last(over) if queue.punctuation > BEGINNING else BEGINNING
+        worked = False
+        while queue.batches and quantum > 0 and queue.batches[0].ts[0] <= over:
+            batch = queue.pop()
+            stop = int(batch.ts.searchsorted(over, side="right"))
+            queue.put_back(batch.slice(stop, batch.length))
+            batch = self.ends(batch.slice(0, stop))
+            quantum -= batch.length
+            self.counters.rows_in += batch.length
+            ts, ets = hops.up(batch.ts), None if batch.ets is None else hops.up(batch.ets)
+            batch = Batch(ts, batch.lazy_columns, None, ets)
+            if ets is not None:
+                seen = np.flatnonzero(ts < ets)
+                batch = batch if len(seen) == batch.length else batch.take(seen)
+            self.counters.rows_out += batch.length
+            output.put(batch)
+            worked = True
+        if queue.batches and queue.batches[0].ts[0] <= over:
+            return True
+        if over >= output.punctuation:
+            output.promise(over + 1)
+            worked = True
+        if queue.closed and not output.closed:
+            queue.clear()  # what comes after the last boundary is never seen
+            output.close()
+            worked = True
+        return worked
+
+    def _pass(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False
         while queue.batches and quantum > 0:
@@ -76,8 +118,15 @@ class Lifetime(Arrive):
     The last two columns of the input are the rows' own ts; they are not passed on.
     """
 
-    def __init__(self, sizes: tuple[int | None, int | None], queue: Queue, name: str, messages: bool) -> None:
-        super().__init__(None, queue, name, messages)
+    def __init__(
+        self,
+        sizes: tuple[int | None, int | None],
+        queue: Queue,
+        name: str,
+        messages: bool,
+        hops: Hops | None = None,
+    ) -> None:
+        super().__init__(None, queue, name, messages, hops)
         self._sizes = sizes
 
     def ends(self, batch: Batch) -> Batch:

@@ -18,11 +18,11 @@ from ..batch import Batch, Gather
 from ..fingerprint import fingerprint
 from ..kernels.expire import DONE, MISSING, SLOTS, run_expire
 from ..known_time import KnownTime, Learning
-from ..operator import Counters
+from ..operator import Counters, pass_time_until
 from ..plan import ExpireNode
 from ..queue import Outlet, Queue, bound_of
 from ..types import SqlType
-from ..window import FOREVER, MAX_TS
+from ..window import FOREVER
 
 CHUNK_ROWS = 32_768
 NOTHING = np.empty(0, np.int64)
@@ -48,7 +48,7 @@ class Expire:
         worked = self._work is not None or self._take(quantum)
         if worked:
             self._run()
-        return worked or self._pass_time()
+        return worked or pass_time_until(self.inputs, self.output, self._bag.first_due)
 
     def _take(self, quantum: int) -> bool:
         """Begin with what has come; False if there is nothing to do."""
@@ -97,20 +97,6 @@ class Expire:
         if work.cursor[DONE]:
             self._work = None
             self._bag.tidy()
-
-    def _pass_time(self) -> bool:
-        """Promise what the input promises, less what is still to be sent; False if that is nothing new."""
-        queue, output = self.inputs[0], self.output
-        now = queue.frontier
-        if now == MAX_TS and not output.closed:
-            output.promise(queue.punctuation)
-            output.close()
-            return True
-        now = min(now, self._bag.first_due)
-        if output.punctuation < now < MAX_TS:
-            output.promise(now)
-            return True
-        return False
 
     @property
     def state_rows(self) -> int:

@@ -21,7 +21,6 @@ from ..queue import Outlet, Queue
 from ..static_table import TABLE_TIME
 from ..stream_clock import StreamClock
 from ..types import SqlType
-from ..window import MAX_TS
 
 Subscriber = Callable[[pa.RecordBatch], None]
 Netting = Literal["none", "between", "all"]
@@ -54,6 +53,8 @@ class Sink:
         self._types = types
         self._failed = failed
         self._kept: list[pa.RecordBatch] = []
+        self.by_hops = False
+        """Whether changes of an instant come out only when it is over."""
         self.starts_full = False
         """Whether the answer can have rows before any have come."""
         self._initial: list[Batch] = []
@@ -63,6 +64,8 @@ class Sink:
         self.hold: Callable[[], None] = lambda: None
         """Called when there are changes that `settle` has to bring out."""
         self.clock: StreamClock | None = None
+        self.begins: Callable[[], int | None] = lambda: None
+        """The first time there is an answer at, as far as that is known."""
         self.stream_delays = Delays()
         self.processing_delays = Delays()
 
@@ -75,7 +78,11 @@ class Sink:
         queue = self.inputs[0]
         worked = False
         while queue.batches and quantum > 0:
-            batch = self._begin(queue.pop())
+            if self.by_hops and queue.batches[0].ts[0] >= queue.punctuation:
+                break
+            batch = queue.pop() if not self.by_hops else queue.take(queue.punctuation, False)
+            assert batch is not None, "there are rows of hops that are over"
+            batch = self._begin(batch)
             quantum -= batch.length
             if not batch.length:
                 pass
@@ -84,8 +91,10 @@ class Sink:
             else:
                 self._net(batch)
             worked = True
-        if self._initial and not queue.batches and TABLE_TIME < queue.punctuation < MAX_TS:
-            self._net(self._stamped(queue.punctuation))
+        if self._initial and not queue.batches:
+            first = self.begins()
+            if first is not None and first + self.by_hops <= queue.punctuation:
+                self._net(self._stamped(first))
         queue.read_messages(queue.punctuation)
         return worked
 
@@ -98,14 +107,14 @@ class Sink:
             self._initial.append(batch.slice(0, stop))
             batch = batch.slice(stop, batch.length)
         if self._initial and batch.length:
-            batch = concatenate([self._stamped(int(batch.ts[0])), batch])
+            first, latest = self.begins(), int(batch.ts[0])
+            batch = concatenate([self._stamped(latest if first is None else min(first, latest)), batch])
         return batch
 
-    def _stamped(self, latest: int) -> Batch:
+    def _stamped(self, ts: int) -> Batch:
         """What was there before all time, as of the first time there is."""
         batch, self._initial = concatenate(self._initial), []
-        first = None if self.clock is None else self.clock.first
-        batch.ts = np.full(batch.length, latest if first is None else min(first, latest))
+        batch.ts = np.full(batch.length, ts)
         return net_changes(batch, self._types)
 
     def settle(self) -> None:

@@ -1,0 +1,42 @@
+"""The boundaries of a hopping query: multiples of its hop since an origin.
+
+Only what is there at a boundary counts. So a row may as well come at the first boundary at or after its ts,
+and leave at the first at or after its ets:
+
+    hop 10, window 15      row at 3                  3 |===============| 18
+                           at boundaries                    10 |=======|=> 20     seen at 10 alone
+
+    ts <= T < ets          is the same as            up(ts) <= T < up(ets)        for every boundary T
+
+With times rounded up that way, whoever works by instants works by hops, whatever else it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .window import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """`size` and `origin` in microseconds."""
+
+    size: int
+    origin: int = 0
+
+    def up(self, ts: NDArray) -> NDArray:
+        """The first boundary at or after each time; FOREVER stays."""
+        rounded = ts + (self.origin - ts) % self.size
+        return np.where(ts == FOREVER, FOREVER, rounded)
+
+    def first(self, ts: int) -> int:
+        """The first boundary at or after a time."""
+        return ts + (self.origin - ts) % self.size
+
+    def last(self, ts: int) -> int:
+        """The last boundary at or before a time."""
+        return ts - (ts - self.origin) % self.size

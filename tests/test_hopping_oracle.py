@@ -1,0 +1,83 @@
+"""Hopping queries against DuckDB at every boundary: drawn trees, hops, origins and cuts; deltas fold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import plain, rows_of
+from query_trees import Trees
+from test_changes_oracle import arrivals, drive, expected, make_engine, make_oracle, same
+
+import penstock
+
+
+def complete_of(query: penstock.Query) -> dict[int, Counter[Any]]:
+    """The answer at each boundary that has rows."""
+    found: dict[int, Counter[Any]] = {}
+    for row in rows_of(query.results()):
+        found.setdefault(row[0], Counter())[same(plain(row[1:]))] += 1
+    return found
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_every_hop_oracle(data: st.DataObject) -> None:
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams), windows=("range", "range", "unbounded"))
+    query = trees.tree(draw(st.integers(0, 4)))
+    if not trees.references:
+        return
+    hop, origin = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 3, 1000]))
+    tail = f"HOP BY {hop} us ORIGIN {origin}"
+    engine = make_engine(draw, draw(st.sampled_from(["auto", "nta", "ita"])), streams)
+    complete = engine.query(f"{query.penstock} {tail}")
+    delta = engine.query(f"{query.penstock} {tail} EMIT DELTA")
+    for _ in drive(draw, engine, streams):
+        pass
+    read = {one.stream for one in trees.references}
+    times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
+    if not times:
+        assert complete.results().num_rows == 0
+        return
+    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
+    end = max(everything) + draw(st.sampled_from([0, 1, 25]))
+    engine.advance(end)
+    engine.close()
+    found, oracle = complete_of(complete), make_oracle(streams, trees)
+    first = min(times) + (origin - min(times)) % hop
+    answer: Counter[Any] = Counter()
+    changes = [(row[0], row[1], same(plain(row[2:]))) for row in rows_of(delta.results())]
+    for boundary in range(first, end + 1, hop):
+        wanted = expected(oracle, query.duck, boundary)
+        assert found.pop(boundary, Counter()) == wanted, f"{query.penstock} {tail} at {boundary}"
+        for ts, diff, row in changes:
+            if ts == boundary:
+                answer[row] += diff
+        answer = Counter({row: count for row, count in answer.items() if count})
+        assert answer == wanted, f"delta of {query.penstock} {tail} at {boundary}"
+    assert not found, f"{query.penstock} {tail}: an answer at no boundary, or after {end}"
+    assert all((ts - origin) % hop == 0 for ts, _, _ in changes)
+
+
+def test_a_delta_has_no_flips() -> None:
+    """Within a hop of 10 the count goes up and down; only what is different at the boundary is given."""
+    with penstock.Engine() as engine:
+        engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+        query = engine.query("SELECT k, COUNT(*) AS n FROM s [RANGE 2 us] GROUP BY k HOP BY 10 us EMIT DELTA")
+        engine.push("s", {"ts": [1, 3, 5, 10, 19, 20], "k": [1, 1, 1, 1, 1, 1]})
+        engine.advance(31)
+    rows = [(row[0], row[1], row[3]) for row in rows_of(query.results())]
+    assert rows == [(10, 1, 1), (20, -1, 1), (20, 1, 2), (30, -1, 2)]
+
+
+@pytest.mark.parametrize("window", ["ROWS 3", "PARTITION BY k ROWS 1"])
+def test_rows_windows_are_refused_by_name(window: str) -> None:
+    with penstock.Engine() as engine:
+        engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+        with pytest.raises(penstock.QueryError, match="A ROWS window with HOP BY is not supported yet"):
+            engine.query(f"SELECT COUNT(*) FROM s [{window}] HOP BY 1 SECOND")
