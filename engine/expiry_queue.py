@@ -5,31 +5,34 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.expiry import HEAD, HEAP, NEVER, RING
+from .kernels import expiry as kernels
+from .kernels.expiry import HEAD, HEAP, LISTED, NEVER, RING
 
 MIN_ENTRIES = 256
 
 
 class ExpiryQueue:
-    """Kernels push and pop; `arrays` is what they take: ring ets, ring id, heap ets, heap id, meta."""
+    """Kernels push and pop; `arrays` is what they take: ring ets, ring id, heap ets, lists, meta."""
 
     def __init__(self) -> None:
         self._ring = [np.empty(MIN_ENTRIES, np.int64) for _ in range(2)]
-        self._heap = [np.empty(MIN_ENTRIES, np.int64) for _ in range(2)]
-        self.meta = np.zeros(3, np.int64)
+        self._heap_ets = np.empty(MIN_ENTRIES, np.int64)
+        self._lists = np.full((MIN_ENTRIES, 7), -1, np.int64)
+        self.meta = np.zeros(8, np.int64)
+        self.meta[[kernels.FREE_NODE, kernels.FREE_LIST]] = -1
 
     @property
     def arrays(self) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
-        return (*self._ring, *self._heap, self.meta)  # type: ignore[return-value]
+        return self._ring[0], self._ring[1], self._heap_ets, self._lists, self.meta
 
     def __len__(self) -> int:
-        return int(self.meta[RING] + self.meta[HEAP])
+        return int(self.meta[RING] + self.meta[LISTED])
 
     @property
     def first(self) -> int:
         """When the earliest entry is due; NEVER if there is none."""
         due = int(self._ring[0][self.meta[HEAD]]) if self.meta[RING] else NEVER
-        return min(due, int(self._heap[0][0])) if self.meta[HEAP] else due
+        return min(due, int(self._heap_ets[0])) if self.meta[HEAP] else due
 
     def reserve(self, entries: int) -> None:
         """Make room for so many more."""
@@ -42,18 +45,34 @@ class ExpiryQueue:
                 self._ring[number] = np.empty(size, np.int64)
                 self._ring[number][:count] = old[at]
             self.meta[HEAD] = 0
-        count = int(self.meta[HEAP])
-        if count + entries > len(self._heap[0]):
-            for number, old in enumerate(self._heap):
-                self._heap[number] = np.empty(2 * (count + entries), np.int64)
-                self._heap[number][:count] = old[:count]
+        size, count = len(self._lists), int(self.meta[LISTED])
+        if count + entries > size:
+            while count + entries > size:
+                size *= 2
+            self._grow_lists(size)
+
+    def _grow_lists(self, size: int) -> None:
+        """More room for lists: nodes and lists stay where they are, buckets are filled anew."""
+        used = len(self._lists)
+        lists = np.full((size, 7), -1, np.int64)
+        lists[:used] = self._lists
+        lists[:, kernels.BUCKET] = -1
+        heap_ets = np.empty(size, np.int64)
+        heap_ets[:used] = self._heap_ets
+        self._heap_ets, self._lists = heap_ets, lists
+        kernels.fill_buckets(lists, self.meta)
 
     def entries(self) -> tuple[NDArray, NDArray]:
         """Times and ids of all entries, in no order."""
         at = (int(self.meta[HEAD]) + np.arange(int(self.meta[RING]))) & (len(self._ring[0]) - 1)
-        count = int(self.meta[HEAP])
-        times = np.concatenate([self._ring[0][at], self._heap[0][:count]])
-        return times, np.concatenate([self._ring[1][at], self._heap[1][:count]])
+        times, ids = [self._ring[0][at]], [self._ring[1][at]]
+        for place in range(int(self.meta[HEAP])):
+            node = self._lists[self._lists[place, kernels.LIST], kernels.FIRST]
+            while node >= 0:
+                times.append(self._heap_ets[place : place + 1])
+                ids.append(self._lists[node : node + 1, kernels.ID])
+                node = self._lists[node, kernels.NEXT]
+        return np.concatenate(times), np.concatenate(ids)
 
     @property
     def nbytes(self) -> int:
@@ -61,9 +80,14 @@ class ExpiryQueue:
 
     def _check(self) -> None:
         count = int(self.meta[HEAP])
-        heap = self._heap[0][:count]
+        heap = self._heap_ets[:count]
         if count > 1:
             assert bool(np.all(heap[(np.arange(1, count) - 1) >> 1] <= heap[1:])), "the heap is out of order"
+        assert len(set(heap.tolist())) == count, "a time is in the heap twice"
+        held = self._lists[self._lists[:count, kernels.LIST]]
+        assert bool(np.all(held[:, kernels.TIME] == heap)), "a list is in the wrong place of the heap"
+        assert bool(np.all(held[:, kernels.FIRST] >= 0)), "a list without entries is kept"
         times, _ = self.entries()
+        assert len(times) == len(self), "entries are not counted right"
         ring = times[: int(self.meta[RING])]
         assert bool(np.all(ring[1:] >= ring[:-1])), "the ring is out of order"
