@@ -22,7 +22,7 @@ from penstock.options import KNOWN
     [
         (
             ["run", "q.sql", "-i", "t.parquet"],
-            "Expected `-i stream=file`, found `-i t.parquet`; declared streams: `temperature`, `humidity`",
+            "Expected `-i stream=file`, found `-i t.parquet`; declared: `temperature`, `humidity`",
         ),
         (["run", "q.sql"], "Expected an input, found none; write -i temperature=FILE"),
         (
