@@ -22,7 +22,7 @@ import penstock.engine.kernels.node_size as node_size
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 if not JIT:
     # The trees' kernels take the size when they are imported, and cache nothing on disk with the JIT off.
-    node_size.TTREE_NODE = node_size.BTREE_NODE = 4
+    node_size.NODE_ROWS = node_size.TTREE_NODE = node_size.BTREE_NODE = 4
 
 from naive_indexes import NAIVE_TWINS, NaiveScan  # noqa: E402
 

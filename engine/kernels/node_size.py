@@ -1,4 +1,5 @@
-"""Entries per tree node, known to the kernels and to the cost model."""
+"""Entries per tree node, known to the kernels and to the cost model. A power of two."""
 
-TTREE_NODE = 64
+NODE_ROWS = 32
+TTREE_NODE = 32
 BTREE_NODE = 64

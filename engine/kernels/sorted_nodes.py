@@ -1,0 +1,277 @@
+"""Nodes of sorted entries in a chain: what the two trees share.
+
+An entry is (key, row), and entries are in this order along the chain. Rows are inserted in order, so a new
+entry follows all entries with its key: its place is found by its key alone.
+
+    node    [ entry | entry | entry | spare | spare ]      spare slots: key MAX_KEY, row NO_ROW
+
+Rows expire in order, and nothing is done about it: entries of expired rows stay where they are, and probes
+pass over them by row number. A node drops them when it is full and another entry is to go in, or when a
+probe walks through it and finds nothing else; only a node that is full of live entries splits. So a row is
+searched for once, when it is inserted. Nodes are never freed one by one: when too many slots are wasted, live
+entries are packed into new nodes.
+
+The places of many keys are found together, a level of the tree or a halving of a node at a time for all of
+them: no step of one search waits for another's, and no jump depends on a key.
+
+least    int64 by node: no entry in it has a lower key, no entry before it a higher one
+count    int64 by node: entries
+before   uint32, two by node: the node before it, and its own number
+after    uint32 by node: the node after it. Node 0 holds no entry and closes the chain to a ring
+keys     int64, NODE_ROWS by node: the first `count` sorted, then spare slots
+rows     int64, beside the keys
+state    int64[STATE_SLOTS]: the slots below
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .calls import borrowed
+from .cursor import AT_KEY, AT_ROW, PROBER, RESUME
+from .jit import expand, part
+from .node_size import NODE_ROWS
+
+EXPIRED = 0  # rows below it are seen by nobody any more, or never were inserted
+INSERTED = 1  # rows below it have been inserted
+SHORT = 2  # 1: the kernel stopped because it has run out of nodes
+USED = 3  # nodes from here on have never been used
+ROOT = 4
+HEIGHT = 5
+MOVED = 6  # 1: a probe has dropped expired entries, so places found before may be wrong
+STATE_SLOTS = 8
+
+MAX_KEY = np.iinfo(np.int64).max
+NO_ROW = -1
+
+AT_ONCE = 128  # places found together, and probers that are served after the rows of all have been inserted
+SPLIT_ROWS = NODE_ROWS * 3 // 4  # a node that has more live entries than this, and is full, splits
+PACKED_ROWS = NODE_ROWS * 5 // 8  # in nodes that were packed
+FEW_ROWS = min(4, NODE_ROWS)  # entries looked at without a jump
+
+
+class Nodes(NamedTuple):
+    """The arrays above."""
+
+    least: NDArray
+    count: NDArray
+    before: NDArray
+    after: NDArray
+    keys: NDArray
+    rows: NDArray
+
+
+def allocate_nodes(nodes: int) -> Nodes:
+    """Room for so many nodes, node 0 included; node 1 is in the chain, and empty."""
+    new = Nodes(
+        np.full(nodes, MAX_KEY),
+        np.zeros(nodes, np.int64),
+        np.zeros(2 * nodes, np.uint32),
+        np.zeros(nodes, np.uint32),
+        np.full(nodes * NODE_ROWS + FEW_ROWS, MAX_KEY),  # a few more: they are read, and not used
+        np.full(nodes * NODE_ROWS + FEW_ROWS, NO_ROW),
+    )
+    new.before[1::2] = np.arange(nodes)
+    new.before[0] = new.after[0] = 1
+    return new
+
+
+@expand
+def borrow_nodes(nodes):  # type: ignore[no-untyped-def]
+    """The same, without counting references."""
+    return Nodes(
+        borrowed(nodes.least), borrowed(nodes.count), borrowed(nodes.before), borrowed(nodes.after),
+        borrowed(nodes.keys), borrowed(nodes.rows),
+    )  # fmt: skip
+
+
+@part
+def find_places(keys, sought, at, place):  # type: ignore[no-untyped-def]
+    """place[i] (uint32): where node at[i] (uint32) has its first key that is not below sought[i] (int64).
+
+    Where there is none, the first spare slot, or the last one if the node is full.
+    """
+    for i in range(len(sought)):
+        place[i] = at[i] * np.uint32(NODE_ROWS)
+    half = NODE_ROWS // 2
+    while half > 0:
+        last = np.uint32(half - 1)
+        for i in range(len(sought)):
+            here = place[i]
+            place[i] = here + np.uint32(half * (keys[here + last] < sought[i]))
+        half //= 2
+
+
+@part
+def count_up_to(nodes, node, key):  # type: ignore[no-untyped-def]
+    """How many entries of the node have keys up to `key`."""
+    start = node * NODE_ROWS
+    up_to = 0
+    for i in range(start, start + nodes.count[node]):
+        up_to += nodes.keys[i] <= key
+    return up_to
+
+
+@part
+def count_before(nodes, node, key, row):  # type: ignore[no-untyped-def]
+    """How many entries of the node are before (key, row)."""
+    start = node * NODE_ROWS
+    before = 0
+    for i in range(start, start + nodes.count[node]):
+        before += (nodes.keys[i] < key) | ((nodes.keys[i] == key) & (nodes.rows[i] < row))
+    return before
+
+
+@expand
+def put(nodes, node, slot, key, row):  # type: ignore[no-untyped-def]
+    """Put an entry into a node that has room, before the one at `slot`.
+
+    All slots are written, whether they change or not: no jump depends on where the entry goes.
+    """
+    start = node * NODE_ROWS
+    keys = nodes.keys[start : start + NODE_ROWS]
+    rows = nodes.rows[start : start + NODE_ROWS]
+    key_before = key
+    row_before = row
+    for i in range(NODE_ROWS):
+        key_here = keys[i]
+        row_here = rows[i]
+        keys[i] = key_here if i < slot else (key if i == slot else key_before)
+        rows[i] = row_here if i < slot else (row if i == slot else row_before)
+        key_before = key_here
+        row_before = row_here
+    nodes.count[node] += 1
+    nodes.least[node] = min(nodes.least[node], key)
+
+
+@part
+def drop_expired(nodes, node, oldest):  # type: ignore[no-untyped-def]
+    """Drop the node's entries of rows below `oldest`. Returns how many are left."""
+    start = node * NODE_ROWS
+    stop = start + nodes.count[node]
+    to = start
+    for i in range(start, stop):
+        row = nodes.rows[i]
+        nodes.keys[to] = nodes.keys[i]
+        nodes.rows[to] = row
+        to += row >= oldest
+    for i in range(to, stop):
+        nodes.keys[i] = MAX_KEY
+        nodes.rows[i] = NO_ROW
+    nodes.count[node] = to - start
+    return to - start
+
+
+@part
+def split_node(nodes, state, node, keep):  # type: ignore[no-untyped-def]
+    """Move all but the first `keep` entries to a new node after it, of which there is one. Returns that.
+
+    If there are none to be moved, the caller sets the new node's least key.
+    """
+    fresh = state[USED]
+    state[USED] += 1
+    following = nodes.after[node]
+    nodes.before[2 * fresh] = node
+    nodes.after[fresh] = following
+    nodes.after[node] = fresh
+    nodes.before[2 * following] = fresh
+    start = node * NODE_ROWS
+    to = fresh * NODE_ROWS
+    for i in range(start + keep, start + nodes.count[node]):
+        nodes.keys[to] = nodes.keys[i]
+        nodes.rows[to] = nodes.rows[i]
+        nodes.keys[i] = MAX_KEY
+        nodes.rows[i] = NO_ROW
+        to += 1
+    nodes.count[fresh] = to - fresh * NODE_ROWS
+    nodes.count[node] = keep
+    nodes.least[fresh] = nodes.keys[fresh * NODE_ROWS]
+    return fresh
+
+
+@part
+def pack_nodes(old, new, state):  # type: ignore[no-untyped-def]
+    """Move the live entries to new nodes, numbered along the chain, of which there are enough.
+
+    Returns how many nodes hold them, at least 1.
+    """
+    oldest = state[EXPIRED]
+    node = 1
+    count = 0
+    start = NODE_ROWS
+    source = np.int64(old.after[0])
+    while source != 0:
+        first = source * NODE_ROWS
+        for i in range(first, first + old.count[source]):
+            if old.rows[i] >= oldest:
+                if count == PACKED_ROWS:
+                    new.count[node] = count
+                    node += 1
+                    count = 0
+                    start += NODE_ROWS
+                new.keys[start + count] = old.keys[i]
+                new.rows[start + count] = old.rows[i]
+                count += 1
+        source = np.int64(old.after[source])
+    new.count[node] = count
+    for i in range(1, node + 1):
+        new.least[i] = new.keys[i * NODE_ROWS]
+        new.before[2 * i] = i - 1
+        new.after[i] = i + 1
+    new.after[node] = 0
+    new.before[0] = node
+    new.after[0] = 1
+    state[USED] = node + 1
+    return node
+
+
+@part
+def emit(  # type: ignore[no-untyped-def]
+    nodes, state, node, slot, key_high, row_from, row_until, prober, cursor, out_prober, out_row, found,
+    counting,
+):  # fmt: skip
+    """Write the rows of [row_from, row_until) among the entries from (node, slot) on with keys up to key_high.
+
+    Returns (pairs, whether all were written); if not, the cursor is set to the first that was not.
+    """
+    keys, rows = nodes.keys, nodes.rows
+    while node != 0 and nodes.least[node] <= key_high:
+        count = nodes.count[node]
+        start = node * NODE_ROWS
+        stop = start + count
+        if count > 0 and keys[stop - 1] > key_high:
+            stop = start + slot
+            while keys[stop] <= key_high:
+                stop += 1
+        first = found
+        if counting:
+            for i in range(start + slot, stop):
+                found += (rows[i] >= row_from) & (rows[i] < row_until)
+        elif stop - start - slot < len(out_row) - found:
+            # A place is written for every entry, and kept if the prober sees it.
+            for i in range(start + slot, stop):
+                out_prober[found] = prober
+                out_row[found] = rows[i]
+                found += (rows[i] >= row_from) & (rows[i] < row_until)
+        else:
+            for i in range(start + slot, stop):
+                if row_from <= rows[i] < row_until:
+                    if found == len(out_row):
+                        cursor[PROBER] = prober
+                        cursor[RESUME] = 1
+                        cursor[AT_KEY] = keys[i]
+                        cursor[AT_ROW] = rows[i]
+                        return found, False
+                    out_prober[found] = prober
+                    out_row[found] = rows[i]
+                    found += 1
+        if stop < start + count:
+            break
+        if found == first and 2 * (count - slot) > NODE_ROWS:
+            state[MOVED] |= drop_expired(nodes, node, state[EXPIRED]) < count
+        node = np.int64(nodes.after[node])
+        slot = 0
+    return found, True
