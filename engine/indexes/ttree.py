@@ -63,7 +63,7 @@ class TTreeIndex:
             )  # fmt: skip
             if not self._state[SHORT]:
                 return int(found)
-            self._pack()
+            self._grow()
 
     def purge(self, row: int) -> None:
         tail = min(max(self._keys.tail, row), self._keys.end)
@@ -73,7 +73,7 @@ class TTreeIndex:
         self._keys.drop(tail)
         allocated = len(self._nodes.least)
         if allocated > MIN_NODES and 6 * self._live < allocated * NODE_ROWS:
-            self._pack()
+            self._move(max(MIN_NODES, 2 * (self._live // PACKED_ROWS + 2)))
 
     @property
     def keys(self) -> NDArray:
@@ -89,12 +89,15 @@ class TTreeIndex:
         """Entries of rows that have not expired."""
         return int(self._state[INSERTED] - self._state[EXPIRED])
 
-    def _pack(self) -> None:
-        """Move the live entries to new nodes: as many as they need, and as many again."""
-        allocated = max(MIN_NODES, 2 * (self._live // PACKED_ROWS + 2))
-        nodes, links = allocate_nodes(allocated), allocate_links(allocated)
-        pack_ttree(self._nodes, nodes, links, self._state)
-        self._nodes, self._links = nodes, links
+    def _grow(self) -> None:
+        """More nodes."""
+        self._move(max(2 * len(self._nodes.least), 3))
+
+    def _move(self, nodes: int) -> None:
+        """Move the live entries to so many new nodes."""
+        new, links = allocate_nodes(nodes), allocate_links(nodes)
+        pack_ttree(self._nodes, new, links, self._state)
+        self._nodes, self._links = new, links
 
     def _check(self) -> None:
         self._keys._check()

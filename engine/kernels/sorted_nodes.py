@@ -47,10 +47,12 @@ STATE_SLOTS = 8
 MAX_KEY = np.iinfo(np.int64).max
 NO_ROW = -1
 
+LINE_BYTES = 64
 AT_ONCE = 128  # places found together, and probers that are served after the rows of all have been inserted
-SPLIT_ROWS = NODE_ROWS * 3 // 4  # a node that has more live entries than this, and is full, splits
-PACKED_ROWS = NODE_ROWS * 5 // 8  # in nodes that were packed
-FEW_ROWS = min(4, NODE_ROWS)  # entries looked at without a jump
+MANY_PART = 4  # so many rows for one that is there are merged in, not put in one by one
+SPLIT_ROWS = NODE_ROWS * 7 // 8  # a node that has more live entries than this, and is full, splits
+PACKED_ROWS = NODE_ROWS * 3 // 4  # in nodes that were filled in one go
+FEW_ROWS = min(8, NODE_ROWS)  # entries looked at without a jump
 
 
 class Nodes(NamedTuple):
@@ -71,12 +73,19 @@ def allocate_nodes(nodes: int) -> Nodes:
         np.zeros(nodes, np.int64),
         np.zeros(2 * nodes, np.uint32),
         np.zeros(nodes, np.uint32),
-        np.full(nodes * NODE_ROWS + FEW_ROWS, MAX_KEY),  # a few more: they are read, and not used
-        np.full(nodes * NODE_ROWS + FEW_ROWS, NO_ROW),
+        aligned(nodes * NODE_ROWS + FEW_ROWS, MAX_KEY),  # a few more: they are read, and not used
+        aligned(nodes * NODE_ROWS + FEW_ROWS, NO_ROW),
     )
     new.before[1::2] = np.arange(nodes)
     new.before[0] = new.after[0] = 1
     return new
+
+
+def aligned(size: int, value: int) -> NDArray:
+    """An int64 array that begins where a line of the cache does, so that nodes do."""
+    room = np.full(size + LINE_BYTES // 8, value)
+    start = -room.ctypes.data % LINE_BYTES // 8
+    return room[start : start + size]
 
 
 @expand
@@ -105,14 +114,15 @@ def find_places(keys, sought, at, place):  # type: ignore[no-untyped-def]
         half //= 2
 
 
-@part
+@expand
 def count_up_to(nodes, node, key):  # type: ignore[no-untyped-def]
     """How many entries of the node have keys up to `key`."""
     start = node * NODE_ROWS
+    keys = nodes.keys[start : start + NODE_ROWS]
     up_to = 0
-    for i in range(start, start + nodes.count[node]):
-        up_to += nodes.keys[i] <= key
-    return up_to
+    for i in range(len(keys)):
+        up_to += keys[i] <= key
+    return min(up_to, nodes.count[node])
 
 
 @part
@@ -151,18 +161,19 @@ def put(nodes, node, slot, key, row):  # type: ignore[no-untyped-def]
 def drop_expired(nodes, node, oldest):  # type: ignore[no-untyped-def]
     """Drop the node's entries of rows below `oldest`. Returns how many are left."""
     start = node * NODE_ROWS
-    stop = start + nodes.count[node]
-    to = start
-    for i in range(start, stop):
-        row = nodes.rows[i]
-        nodes.keys[to] = nodes.keys[i]
-        nodes.rows[to] = row
-        to += row >= oldest
-    for i in range(to, stop):
-        nodes.keys[i] = MAX_KEY
-        nodes.rows[i] = NO_ROW
-    nodes.count[node] = to - start
-    return to - start
+    keys = nodes.keys[start : start + NODE_ROWS]
+    rows = nodes.rows[start : start + NODE_ROWS]
+    left = 0
+    for i in range(NODE_ROWS):  # rows of spare slots are below any
+        row = rows[i]
+        keys[np.uint32(left)] = keys[i]
+        rows[np.uint32(left)] = row
+        left += row >= oldest
+    for i in range(NODE_ROWS):
+        keys[i] = keys[i] if i < left else MAX_KEY
+        rows[i] = rows[i] if i < left else NO_ROW
+    nodes.count[node] = left
+    return left
 
 
 @part
@@ -193,39 +204,77 @@ def split_node(nodes, state, node, keep):  # type: ignore[no-untyped-def]
 
 
 @part
-def pack_nodes(old, new, state):  # type: ignore[no-untyped-def]
-    """Move the live entries to new nodes, numbered along the chain, of which there are enough.
+def live_entries(nodes, state):  # type: ignore[no-untyped-def]
+    """Copies of the keys and rows (int64) of all entries that have not expired, in order."""
+    oldest = state[EXPIRED]
+    keys = np.empty(state[USED] * NODE_ROWS, np.int64)
+    rows = np.empty(state[USED] * NODE_ROWS, np.int64)
+    to = 0
+    node = np.int64(nodes.after[0])
+    while node != 0:
+        start = node * NODE_ROWS
+        for i in range(start, start + nodes.count[node]):
+            keys[to] = nodes.keys[i]
+            rows[to] = nodes.rows[i]
+            to += nodes.rows[i] >= oldest
+        node = np.int64(nodes.after[node])
+    return keys[:to], rows[:to]
+
+
+@part
+def fill_nodes(nodes, state, keys, rows, new_keys, order, first_row):  # type: ignore[no-untyped-def]
+    """Fill the nodes from 1 on with entries and new ones, both sorted; there are enough nodes.
+
+    keys, rows       int64, of the entries
+    new_keys, order  int64, int32: rows first_row + order[i]; they follow entries with the same key
 
     Returns how many nodes hold them, at least 1.
     """
-    oldest = state[EXPIRED]
-    node = 1
-    count = 0
-    start = NODE_ROWS
-    source = np.int64(old.after[0])
-    while source != 0:
-        first = source * NODE_ROWS
-        for i in range(first, first + old.count[source]):
-            if old.rows[i] >= oldest:
-                if count == PACKED_ROWS:
-                    new.count[node] = count
-                    node += 1
-                    count = 0
-                    start += NODE_ROWS
-                new.keys[start + count] = old.keys[i]
-                new.rows[start + count] = old.rows[i]
-                count += 1
-        source = np.int64(old.after[source])
-    new.count[node] = count
-    for i in range(1, node + 1):
-        new.least[i] = new.keys[i * NODE_ROWS]
-        new.before[2 * i] = i - 1
-        new.after[i] = i + 1
-    new.after[node] = 0
-    new.before[0] = node
-    new.after[0] = 1
+    i = j = 0
+    count, new_count = len(keys), len(new_keys)
+    node = 0
+    while node == 0 or i + j < count + new_count:
+        node += 1
+        start = node * NODE_ROWS
+        stop = start + min(PACKED_ROWS, count + new_count - i - j)
+        # While there are entries of both kinds, no jump depends on which comes next.
+        at = start
+        while at < stop and i < count and j < new_count:
+            is_new = new_keys[j] < keys[i]
+            nodes.keys[at] = new_keys[j] if is_new else keys[i]
+            nodes.rows[at] = first_row + order[j] if is_new else rows[i]
+            j += is_new
+            i += not is_new
+            at += 1
+        while at < stop and i < count:
+            nodes.keys[at] = keys[i]
+            nodes.rows[at] = rows[i]
+            i += 1
+            at += 1
+        while at < stop:
+            nodes.keys[at] = new_keys[j]
+            nodes.rows[at] = first_row + order[j]
+            j += 1
+            at += 1
+        nodes.count[node] = stop - start
+        nodes.least[node] = nodes.keys[start] if stop > start else MAX_KEY
+        nodes.before[2 * node] = node - 1
+        nodes.after[node] = node + 1
+        clear_slots(nodes, stop, start + NODE_ROWS)
+    nodes.after[node] = 0
+    nodes.before[0] = node
+    nodes.after[0] = 1
+    clear_slots(nodes, (node + 1) * NODE_ROWS, state[USED] * NODE_ROWS)
     state[USED] = node + 1
     return node
+
+
+@part
+def clear_slots(nodes, start, stop):  # type: ignore[no-untyped-def]
+    """Make the slots [start, stop) of the arrays spare."""
+    for i in range(start, stop):
+        nodes.keys[i] = MAX_KEY
+        nodes.rows[i] = NO_ROW
 
 
 @part

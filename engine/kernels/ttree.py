@@ -23,15 +23,18 @@ from numpy.typing import NDArray
 from .calls import borrowed
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
 from .jit import kernel, part
+from .sort_keys import sort_keys
 from .sorted_nodes import (
     AT_ONCE,
     EXPIRED,
     FEW_ROWS,
     HEIGHT,
     INSERTED,
+    MANY_PART,
     MAX_KEY,
     MOVED,
     NODE_ROWS,
+    PACKED_ROWS,
     ROOT,
     SHORT,
     SPLIT_ROWS,
@@ -41,13 +44,15 @@ from .sorted_nodes import (
     count_up_to,
     drop_expired,
     emit,
+    fill_nodes,
     find_places,
-    pack_nodes,
+    live_entries,
     put,
     split_node,
 )
 
 MAX_DEPTH = 64
+NO_ORDER = np.empty(0, np.int32)
 
 
 class Links(NamedTuple):
@@ -129,6 +134,8 @@ def rebalance(links, state, node):  # type: ignore[no-untyped-def]
 @part
 def hang_leaf(nodes, links, state, node, fresh):  # type: ignore[no-untyped-def]
     """Take a new node into the tree, which is in the chain after `node` already."""
+    links.child[2 * fresh] = links.child[2 * fresh + 1] = fresh
+    links.height[fresh] = 1
     # Of two neighbours one is below the other and has no child on the side that faces it.
     if links.child[2 * node + 1] == node:
         links.child[2 * node + 1] = fresh
@@ -160,6 +167,7 @@ def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
         while last - first + 1 >> height:
             height += 1
         links.height[node] = height
+        links.child[2 * node] = links.child[2 * node + 1] = node
         if first < node:
             todo[left, 0], todo[left, 1], todo[left, 2], todo[left, 3] = first, node - 1, node, 0
             left += 1
@@ -172,7 +180,9 @@ def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
 @kernel
 def pack_ttree(old, new, links, state):  # type: ignore[no-untyped-def]
     """Move the live entries to new nodes, of which there are enough, and lay the tree over them."""
-    build_links(links, state, pack_nodes(old, new, state))
+    keys, rows = live_entries(old, state)
+    state[USED] = 0
+    build_links(links, state, fill_nodes(new, state, keys, rows, keys[:0], NO_ORDER, 0))
 
 
 @part
@@ -224,10 +234,10 @@ def make_room(nodes, links, state, node, key):  # type: ignore[no-untyped-def]
 
 
 @part
-def insert_rows(nodes, links, state, keys, first_row, sought, at, place):  # type: ignore[no-untyped-def]
-    """Insert rows from first_row on, as many as there are keys (int64, AT_ONCE at most).
+def insert_few(nodes, links, state, keys, sought, at, place):  # type: ignore[no-untyped-def]
+    """Insert the next rows one by one: as many as there are keys (int64, AT_ONCE at most).
 
-    Returns how many were inserted: fewer if there is no spare node. sought, at, place: room for as many.
+    Stops with state[SHORT] = 1 if there is no spare node. sought, at, place: room for as many.
     """
     # 1. where they go: after all entries with their keys
     for i in range(len(keys)):
@@ -248,12 +258,36 @@ def insert_rows(nodes, links, state, keys, first_row, sought, at, place):  # typ
         if nodes.count[node] == NODE_ROWS:
             node = make_room(nodes, links, state, node, key)
             if node == 0:
-                return i
+                state[SHORT] = 1
+                return
         slot = here - node * NODE_ROWS
-        if slot < 0 or slot >= NODE_ROWS or nodes.keys[here - 1] > key or nodes.keys[here] <= key:
+        if slot < 0 or slot >= NODE_ROWS or nodes.keys[here - 1] > key:
             slot = count_up_to(nodes, node, key)
-        put(nodes, node, slot, key, first_row + i)
-    return len(keys)
+        else:
+            while nodes.keys[here] <= key and slot < nodes.count[node]:
+                here += 1
+                slot += 1
+        put(nodes, node, slot, key, state[INSERTED])
+        state[INSERTED] += 1
+
+
+@part
+def insert_many(nodes, links, state, keys):  # type: ignore[no-untyped-def]
+    """Insert the next rows, as many as there are keys (int64), by merging them with the live entries.
+
+    Does nothing but setting state[SHORT] = 1 if there are not enough nodes.
+    """
+    count = len(keys)
+    if (state[INSERTED] - state[EXPIRED] + count) // PACKED_ROWS + 2 > len(nodes.least):
+        state[SHORT] = 1
+        return
+    sorted_keys, spare_keys = np.empty(count, np.int64), np.empty(count, np.int64)
+    order, spare_order = np.empty(count, np.int32), np.empty(count, np.int32)
+    sort_keys(keys, sorted_keys, order, spare_keys, spare_order)
+    old_keys, old_rows = live_entries(nodes, state)
+    filled = fill_nodes(nodes, state, old_keys, old_rows, sorted_keys, order, state[INSERTED])
+    build_links(links, state, filled)
+    state[INSERTED] += count
 
 
 @kernel
@@ -284,29 +318,32 @@ def run_ttree(  # type: ignore[no-untyped-def]
     state[SHORT] = 0
     prober = cursor[PROBER]
     while prober <= len(key_low):
-        # Past the last prober there is one more round, for the rows that none of them saw. Probers are
-        # served together, if not too many rows come between them; none sees the rows that come after it.
+        # Rows are inserted before the first of the probers that see some of them is served, if they are not
+        # too many: a prober passes over what it does not see. Past the last prober there is one more round,
+        # for the rows that none of them saw.
         last = prober == len(key_low)
-        stop = min(prober + AT_ONCE, len(key_low))
         oldest = floor if last else row_from[prober]
-        if not last:
-            while stop - prober > 1 and row_until[stop - 1] - row_until[prober] > AT_ONCE:
-                stop = prober + (stop - prober) // 2
-        until = end if last else row_until[stop - 1]
+        until = end if last else row_until[prober]
+        live = state[INSERTED] - max(state[EXPIRED], min(oldest, state[INSERTED]))
+        is_many = MANY_PART * (end - state[INSERTED]) > live
+        stop = prober + 1
+        reach = state[INSERTED] + (max(AT_ONCE, live) if is_many else AT_ONCE)
+        while stop < len(key_low) and row_until[stop] <= reach:
+            until = row_until[stop]
+            stop += 1
         # 1. expire; rows that do before anyone can see them are not inserted
-        row = max(state[INSERTED], min(oldest, until))
-        state[EXPIRED] = max(state[EXPIRED], min(oldest, row))
+        state[INSERTED] = max(state[INSERTED], min(oldest, until))
+        state[EXPIRED] = max(state[EXPIRED], min(oldest, state[INSERTED]))
         # 2. insert
-        while row < until:
-            some = row_keys[row - keys_base : min(row + AT_ONCE, until) - keys_base]
-            done = insert_rows(nodes, links, state, some, row, sought[: len(some)], at, place)
-            row += done
-            if done < len(some):
-                state[INSERTED] = row
-                state[SHORT] = 1
-                cursor[PROBER] = prober
-                return found
-        state[INSERTED] = row
+        if is_many and state[INSERTED] < until:
+            insert_many(nodes, links, state, row_keys[state[INSERTED] - keys_base : until - keys_base])
+        while state[INSERTED] < until and not state[SHORT]:
+            first = state[INSERTED] - keys_base
+            some = row_keys[first : min(first + AT_ONCE, until - keys_base)]
+            insert_few(nodes, links, state, some, sought[: len(some)], at, place)
+        if state[SHORT]:
+            cursor[PROBER] = prober
+            return found
         if last:
             break
         # 3. probe
@@ -322,11 +359,14 @@ def run_ttree(  # type: ignore[no-untyped-def]
             if not complete:
                 return found
             prober += 1
-        state[MOVED] = 0
-        low = key_low[prober:stop]
-        descend(nodes, links, state, low, at)
-        find_places(keys, low, at, place)
-        for i in range(len(low)):
+        begun = prober
+        while prober < stop:
+            if prober == begun:
+                state[MOVED] = 0
+                low = key_low[prober:min(stop, prober + AT_ONCE)]
+                descend(nodes, links, state, low, at)
+                find_places(keys, low, at, place)
+            i = prober - begun
             high = key_high[prober]
             start = row_from[prober]
             seen = np.uint64(max(row_until[prober] - start, 0))
@@ -361,10 +401,9 @@ def run_ttree(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
                 if not complete:
                     return found
-                if state[MOVED]:
-                    prober += 1
-                    break
             prober += 1
+            if state[MOVED] or prober == begun + len(low):
+                begun = prober
     cursor[PROBER] = prober
     cursor[DONE] = 1
     return found
