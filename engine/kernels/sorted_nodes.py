@@ -209,58 +209,101 @@ def live_entries(nodes, state):  # type: ignore[no-untyped-def]
     oldest = state[EXPIRED]
     keys = np.empty(state[USED] * NODE_ROWS, np.int64)
     rows = np.empty(state[USED] * NODE_ROWS, np.int64)
-    to = 0
-    node = np.int64(nodes.after[0])
+    to = np.uint64(0)
+    node = nodes.after[0]
     while node != 0:
-        start = node * NODE_ROWS
-        for i in range(start, start + nodes.count[node]):
-            keys[to] = nodes.keys[i]
-            rows[to] = nodes.rows[i]
-            to += nodes.rows[i] >= oldest
-        node = np.int64(nodes.after[node])
+        start = np.uint64(node) * np.uint64(NODE_ROWS)
+        for i in range(nodes.count[node]):
+            row = nodes.rows[start + np.uint64(i)]
+            keys[to] = nodes.keys[start + np.uint64(i)]
+            rows[to] = row
+            to += np.uint64(row >= oldest)
+        node = nodes.after[node]
     return keys[:to], rows[:to]
 
 
 @part
-def fill_nodes(nodes, state, keys, rows, new_keys, order, first_row):  # type: ignore[no-untyped-def]
-    """Fill the nodes from 1 on with entries and new ones, both sorted; there are enough nodes.
+def halve(keys, new_keys):  # type: ignore[no-untyped-def]
+    """How many of each of two sorted arrays are in the first half of both together."""
+    half = (len(keys) + len(new_keys)) // 2
+    low, high = max(0, half - len(new_keys)), min(half, len(keys))
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] <= new_keys[half - middle - 1]:
+            low = middle + 1
+        else:
+            high = middle
+    return low, half - low
 
-    keys, rows       int64, of the entries
-    new_keys, order  int64, int32: rows first_row + order[i]; they follow entries with the same key
+
+@part
+def merge(  # type: ignore[no-untyped-def]
+    keys, rows, new_keys, order, first_row, out_keys, out_rows, at, i, i_end, j, j_end,
+):  # fmt: skip
+    """Merge what is left of [i, i_end) and of the new [j, j_end), from place `at` of the output on."""
+    at, i, i_end, j, j_end = np.int64(at), np.int64(i), np.int64(i_end), np.int64(j), np.int64(j_end)
+    while i < i_end or j < j_end:
+        is_new = i == i_end or (j < j_end and new_keys[j] < keys[i])
+        out_keys[at] = new_keys[j] if is_new else keys[i]
+        out_rows[at] = first_row + order[j] if is_new else rows[i]
+        j += is_new
+        i += not is_new
+        at += 1
+
+
+@part
+def merge_entries(keys, rows, new_keys, order, first_row):  # type: ignore[no-untyped-def]
+    """Keys and rows (int64) of entries and new ones together, as new arrays. Arguments as in fill_nodes."""
+    total = len(keys) + len(new_keys)
+    out_keys, out_rows = np.empty(total, np.int64), np.empty(total, np.int64)
+    # Each step waits for the one before. So the two halves are merged side by side, as long as there are
+    # entries of both kinds, and without a jump that depends on which comes next.
+    one = np.uint64(1)
+    split, new_split = halve(keys, new_keys)
+    i, i_end, j, j_end = np.uint64(0), np.uint64(split), np.uint64(0), np.uint64(new_split)
+    k, k_end, l, l_end = i_end, np.uint64(len(keys)), j_end, np.uint64(len(new_keys))
+    at, above = np.uint64(0), i_end + j_end
+    while i < i_end and j < j_end and k < k_end and l < l_end:
+        key, new_key, high_key, new_high_key = keys[i], new_keys[j], keys[k], new_keys[l]
+        row, high_row = rows[i], rows[k]
+        is_new, is_new_high = np.uint64(new_key < key), np.uint64(new_high_key < high_key)
+        out_keys[at] = min(key, new_key)
+        out_rows[at] = row + (first_row + order[j] - row) * np.int64(is_new)
+        out_keys[above] = min(high_key, new_high_key)
+        out_rows[above] = high_row + (first_row + order[l] - high_row) * np.int64(is_new_high)
+        j += is_new
+        i += one - is_new
+        l += is_new_high
+        k += one - is_new_high
+        at += one
+        above += one
+    merge(keys, rows, new_keys, order, first_row, out_keys, out_rows, at, i, i_end, j, j_end)
+    merge(keys, rows, new_keys, order, first_row, out_keys, out_rows, above, k, k_end, l, l_end)
+    return out_keys, out_rows
+
+
+@part
+def fill_nodes(nodes, state, keys, rows):  # type: ignore[no-untyped-def]
+    """Fill the nodes from 1 on with entries (int64, sorted); there are enough nodes.
 
     Returns how many nodes hold them, at least 1.
     """
-    i = j = 0
-    count, new_count = len(keys), len(new_keys)
     node = 0
-    while node == 0 or i + j < count + new_count:
+    at = 0
+    while node == 0 or at < len(keys):
         node += 1
         start = node * NODE_ROWS
-        stop = start + min(PACKED_ROWS, count + new_count - i - j)
-        # While there are entries of both kinds, no jump depends on which comes next.
-        at = start
-        while at < stop and i < count and j < new_count:
-            is_new = new_keys[j] < keys[i]
-            nodes.keys[at] = new_keys[j] if is_new else keys[i]
-            nodes.rows[at] = first_row + order[j] if is_new else rows[i]
-            j += is_new
-            i += not is_new
-            at += 1
-        while at < stop and i < count:
-            nodes.keys[at] = keys[i]
-            nodes.rows[at] = rows[i]
-            i += 1
-            at += 1
-        while at < stop:
-            nodes.keys[at] = new_keys[j]
-            nodes.rows[at] = first_row + order[j]
-            j += 1
-            at += 1
-        nodes.count[node] = stop - start
-        nodes.least[node] = nodes.keys[start] if stop > start else MAX_KEY
+        count = min(PACKED_ROWS, len(keys) - at)
+        for i in range(count):
+            nodes.keys[np.uint64(start + i)] = keys[np.uint64(at + i)]
+        for i in range(count):
+            nodes.rows[np.uint64(start + i)] = rows[np.uint64(at + i)]
+        clear_slots(nodes, start + count, start + NODE_ROWS)
+        nodes.count[node] = count
+        nodes.least[node] = nodes.keys[start]
         nodes.before[2 * node] = node - 1
         nodes.after[node] = node + 1
-        clear_slots(nodes, stop, start + NODE_ROWS)
+        at += count
     nodes.after[node] = 0
     nodes.before[0] = node
     nodes.after[0] = 1

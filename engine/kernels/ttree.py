@@ -47,12 +47,12 @@ from .sorted_nodes import (
     fill_nodes,
     find_places,
     live_entries,
+    merge_entries,
     put,
     split_node,
 )
 
 MAX_DEPTH = 64
-NO_ORDER = np.empty(0, np.int32)
 
 
 class Links(NamedTuple):
@@ -182,7 +182,7 @@ def pack_ttree(old, new, links, state):  # type: ignore[no-untyped-def]
     """Move the live entries to new nodes, of which there are enough, and lay the tree over them."""
     keys, rows = live_entries(old, state)
     state[USED] = 0
-    build_links(links, state, fill_nodes(new, state, keys, rows, keys[:0], NO_ORDER, 0))
+    build_links(links, state, fill_nodes(new, state, keys, rows))
 
 
 @part
@@ -285,8 +285,8 @@ def insert_many(nodes, links, state, keys):  # type: ignore[no-untyped-def]
     order, spare_order = np.empty(count, np.int32), np.empty(count, np.int32)
     sort_keys(keys, sorted_keys, order, spare_keys, spare_order)
     old_keys, old_rows = live_entries(nodes, state)
-    filled = fill_nodes(nodes, state, old_keys, old_rows, sorted_keys, order, state[INSERTED])
-    build_links(links, state, filled)
+    all_keys, all_rows = merge_entries(old_keys, old_rows, sorted_keys, order, state[INSERTED])
+    build_links(links, state, fill_nodes(nodes, state, all_keys, all_rows))
     state[INSERTED] += count
 
 
