@@ -6,8 +6,8 @@ entry follows all entries with its key: its place is found by its key alone.
     node    [ entry | entry | entry | spare | spare ]      spare slots: key MAX_KEY, row NO_ROW
 
 Rows expire in order, and nothing is done about it: entries of expired rows stay where they are, and probes
-pass over them by row number. A node drops them when it is full and another entry is to go in, or when a
-probe walks through it and finds nothing else; only a node that is full of live entries splits. So a row is
+pass over them by row number. A node drops them when it is full and another entry is to go in; only a node
+that is full of live entries splits. So a row is
 searched for once, when it is inserted. Nodes are never freed one by one: when too many slots are wasted, live
 entries are packed into new nodes.
 
@@ -31,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .calls import borrowed
-from .cursor import AT_KEY, AT_ROW, PROBER, RESUME
 from .jit import expand, part
 from .node_size import NODE_ROWS
 
@@ -41,7 +40,7 @@ SHORT = 2  # 1: the kernel stopped because it has run out of nodes
 USED = 3  # nodes from here on have never been used
 ROOT = 4
 HEIGHT = 5
-MOVED = 6  # 1: a probe has dropped expired entries, so places found before may be wrong
+WASTED = 6  # entries passed over by probes since expired ones were last dropped everywhere
 STATE_SLOTS = 8
 
 MAX_KEY = np.iinfo(np.int64).max
@@ -52,7 +51,7 @@ AT_ONCE = 128  # places found together, and probers that are served after the ro
 MANY_PART = 4  # so many rows for one that is there are merged in, not put in one by one
 SPLIT_ROWS = NODE_ROWS * 7 // 8  # a node that has more live entries than this, and is full, splits
 PACKED_ROWS = NODE_ROWS * 3 // 4  # in nodes that were filled in one go
-FEW_ROWS = min(8, NODE_ROWS)  # entries looked at without a jump
+FEW_ROWS = min(6, NODE_ROWS)  # entries looked at without a jump
 
 
 class Nodes(NamedTuple):
@@ -307,7 +306,7 @@ def fill_nodes(nodes, state, keys, rows):  # type: ignore[no-untyped-def]
     nodes.after[node] = 0
     nodes.before[0] = node
     nodes.after[0] = 1
-    clear_slots(nodes, (node + 1) * NODE_ROWS, state[USED] * NODE_ROWS)
+    clear_slots(nodes, (node + 1) * NODE_ROWS, min(state[USED], len(nodes.least)) * NODE_ROWS)
     state[USED] = node + 1
     return node
 
@@ -318,52 +317,3 @@ def clear_slots(nodes, start, stop):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         nodes.keys[i] = MAX_KEY
         nodes.rows[i] = NO_ROW
-
-
-@part
-def emit(  # type: ignore[no-untyped-def]
-    nodes, state, node, slot, key_high, row_from, row_until, prober, cursor, out_prober, out_row, found,
-    counting,
-):  # fmt: skip
-    """Write the rows of [row_from, row_until) among the entries from (node, slot) on with keys up to key_high.
-
-    Returns (pairs, whether all were written); if not, the cursor is set to the first that was not.
-    """
-    keys, rows = nodes.keys, nodes.rows
-    while node != 0 and nodes.least[node] <= key_high:
-        count = nodes.count[node]
-        start = node * NODE_ROWS
-        stop = start + count
-        if count > 0 and keys[stop - 1] > key_high:
-            stop = start + slot
-            while keys[stop] <= key_high:
-                stop += 1
-        first = found
-        if counting:
-            for i in range(start + slot, stop):
-                found += (rows[i] >= row_from) & (rows[i] < row_until)
-        elif stop - start - slot < len(out_row) - found:
-            # A place is written for every entry, and kept if the prober sees it.
-            for i in range(start + slot, stop):
-                out_prober[found] = prober
-                out_row[found] = rows[i]
-                found += (rows[i] >= row_from) & (rows[i] < row_until)
-        else:
-            for i in range(start + slot, stop):
-                if row_from <= rows[i] < row_until:
-                    if found == len(out_row):
-                        cursor[PROBER] = prober
-                        cursor[RESUME] = 1
-                        cursor[AT_KEY] = keys[i]
-                        cursor[AT_ROW] = rows[i]
-                        return found, False
-                    out_prober[found] = prober
-                    out_row[found] = rows[i]
-                    found += 1
-        if stop < start + count:
-            break
-        if found == first and 2 * (count - slot) > NODE_ROWS:
-            state[MOVED] |= drop_expired(nodes, node, state[EXPIRED]) < count
-        node = np.int64(nodes.after[node])
-        slot = 0
-    return found, True

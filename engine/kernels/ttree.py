@@ -23,27 +23,26 @@ from numpy.typing import NDArray
 from .calls import borrowed
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
 from .jit import kernel, part
+from .probe_nodes import emit, serve
 from .sort_keys import sort_keys
 from .sorted_nodes import (
     AT_ONCE,
     EXPIRED,
-    FEW_ROWS,
     HEIGHT,
     INSERTED,
     MANY_PART,
     MAX_KEY,
-    MOVED,
     NODE_ROWS,
     PACKED_ROWS,
     ROOT,
     SHORT,
     SPLIT_ROWS,
     USED,
+    WASTED,
     borrow_nodes,
     count_before,
     count_up_to,
     drop_expired,
-    emit,
     fill_nodes,
     find_places,
     live_entries,
@@ -177,12 +176,18 @@ def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
     state[HEIGHT] = links.height[state[ROOT]]
 
 
+@part
+def pack(old, new, links, state):  # type: ignore[no-untyped-def]
+    """Move the live entries to new nodes, or to the same, of which there are enough, and lay the tree anew."""
+    keys, rows = live_entries(old, state)
+    build_links(links, state, fill_nodes(new, state, keys, rows))
+    state[WASTED] = 0
+
+
 @kernel
 def pack_ttree(old, new, links, state):  # type: ignore[no-untyped-def]
-    """Move the live entries to new nodes, of which there are enough, and lay the tree over them."""
-    keys, rows = live_entries(old, state)
-    state[USED] = 0
-    build_links(links, state, fill_nodes(new, state, keys, rows))
+    """The same, from outside; there is nothing in the new nodes yet."""
+    pack(old, new, links, state)
 
 
 @part
@@ -306,7 +311,6 @@ def run_ttree(  # type: ignore[no-untyped-def]
     """
     nodes = borrow_nodes(nodes)
     links = Links(borrowed(links.child), borrowed(links.parent), borrowed(links.height))
-    keys, rows = nodes.keys, nodes.rows
     state = borrowed(state)
     cursor = borrowed(cursor)
     out_prober = borrowed(out_prober)
@@ -315,6 +319,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
     sought = np.empty(AT_ONCE, np.int64)
     at = np.empty(AT_ONCE, np.uint32)
     place = np.empty(AT_ONCE, np.uint32)
+    far = np.empty(AT_ONCE + 1, np.int32)
     state[SHORT] = 0
     prober = cursor[PROBER]
     while prober <= len(key_low):
@@ -359,51 +364,20 @@ def run_ttree(  # type: ignore[no-untyped-def]
             if not complete:
                 return found
             prober += 1
-        begun = prober
         while prober < stop:
-            if prober == begun:
-                state[MOVED] = 0
-                low = key_low[prober:min(stop, prober + AT_ONCE)]
-                descend(nodes, links, state, low, at)
-                find_places(keys, low, at, place)
-            i = prober - begun
-            high = key_high[prober]
-            start = row_from[prober]
-            seen = np.uint64(max(row_until[prober] - start, 0))
-            node = np.int64(at[i])
-            here = np.int64(place[i])
-            slot = here - node * NODE_ROWS
-            beyond = nodes.least[nodes.after[node]]
-            if (
-                node != 0
-                and beyond > high
-                and (keys[here + FEW_ROWS - 1] > high or slot + FEW_ROWS >= NODE_ROWS)
-                and counting
-            ):
-                for j in range(FEW_ROWS):
-                    key = keys[here + j]
-                    found += (
-                        (key >= low[i])
-                        & (key <= high)
-                        & (slot + j < NODE_ROWS)
-                        & (np.uint64(rows[here + j] - start) < seen)
-                    )
-            elif low[i] <= high and row_from[prober] < row_until[prober]:
-                if node == 0:
-                    node = np.int64(nodes.after[0])
-                    slot = 0
-                elif keys[here] < low[i] or slot == nodes.count[node]:
-                    node = np.int64(nodes.after[node])
-                    slot = 0
-                found, complete = emit(
-                    nodes, state, node, slot, high, start, row_until[prober],
-                    prober, cursor, out_prober, out_row, found, counting,
-                )  # fmt: skip
-                if not complete:
-                    return found
-            prober += 1
-            if state[MOVED] or prober == begun + len(low):
-                begun = prober
+            if state[WASTED] > state[USED] * NODE_ROWS:
+                pack(nodes, nodes, links, state)
+            part_end = min(stop, prober + AT_ONCE)
+            low = key_low[prober:part_end]
+            descend(nodes, links, state, low, at)
+            find_places(nodes.keys, low, at, place)
+            found, complete = serve(
+                nodes, state, prober, low, key_high[prober:part_end], row_from[prober:part_end],
+                row_until[prober:part_end], at, place, far, cursor, out_prober, out_row, found, counting,
+            )  # fmt: skip
+            if not complete:
+                return found
+            prober = part_end
     cursor[PROBER] = prober
     cursor[DONE] = 1
     return found
