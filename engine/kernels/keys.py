@@ -1,4 +1,7 @@
-"""Keys that are not one integer become one: a 64-bit hash, verified against the real values afterwards."""
+"""Keys that are not one integer become one: a 64-bit hash, verified against the real values afterwards.
+
+And what integer keys seek: the range of keys around each.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ SEED = np.uint64(0xCBF29CE484222325)
 MIX_A = np.uint64(0xFF51AFD7ED558CCD)
 MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
 SHIFT = np.uint64(33)
+INT_MIN, INT_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @kernel
@@ -39,6 +43,24 @@ def combine_hashes(first, second):  # type: ignore[no-untyped-def]
         h ^= h >> SHIFT
         out[i] = np.int64(h)
     return out
+
+
+@kernel
+def seek_integers(values, low_shift, from_least, high_shift, to_greatest, low, high):  # type: ignore[no-untyped-def]
+    """Fill low and high (int64) with values (int64) + shift, held within int64; low > high seeks nothing.
+
+    from_least, to_greatest: there is no bound on that side.
+    """
+    for i in range(len(values)):
+        value = values[i]
+        least = value + low_shift
+        greatest = value + high_shift
+        # One step too far in either direction wraps around.
+        is_nothing = ((low_shift > 0) & (least < value)) | ((high_shift < 0) & (greatest > value))
+        least = INT_MIN if from_least | ((low_shift < 0) & (least > value)) else least
+        greatest = INT_MAX if to_greatest | ((high_shift > 0) & (greatest < value)) else greatest
+        low[i] = 1 if is_nothing else least
+        high[i] = 0 if is_nothing else greatest
 
 
 @kernel

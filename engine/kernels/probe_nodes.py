@@ -11,6 +11,7 @@ import numpy as np
 from .cursor import AT_KEY, AT_ROW, PROBER, RESUME
 from .jit import expand, part
 from .sorted_nodes import FEW_ROWS, NODE_ROWS, WASTED
+from .vectors import count_seen
 
 
 @part
@@ -86,11 +87,7 @@ def count_near(nodes, low, high, row_from, row_until, at, place, far):  # type: 
         least = low[i]
         greatest = high[i]
         seen = np.uint64(max(row_until[i] - start, 0) * (least <= greatest))
-        matches = 0
-        for j in range(FEW_ROWS):
-            key = keys[here + np.uint32(j)]
-            row = rows[here + np.uint32(j)]
-            matches += (key >= least) & (key <= greatest) & (np.uint64(row - start) < seen)
+        matches = count_seen(keys, rows, here, least, np.uint64(greatest - least), start, seen)
         other = is_far(nodes, at[i], here, least, greatest)
         far[np.uint32(others)] = i
         others += other

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from .calls import borrowed
 from .jit import expand, part
 from .node_size import NODE_ROWS
+from .vectors import LANES
 
 EXPIRED = 0  # rows below it are seen by nobody any more, or never were inserted
 INSERTED = 1  # rows below it have been inserted
@@ -51,7 +52,7 @@ AT_ONCE = 128  # places found together, and probers that are served after the ro
 MANY_PART = 4  # so many rows for one that is there are merged in, not put in one by one
 SPLIT_ROWS = NODE_ROWS * 7 // 8  # a node that has more live entries than this, and is full, splits
 PACKED_ROWS = NODE_ROWS * 3 // 4  # in nodes that were filled in one go
-FEW_ROWS = min(6, NODE_ROWS)  # entries looked at without a jump
+FEW_ROWS = LANES  # entries looked at without a jump
 
 
 class Nodes(NamedTuple):

@@ -332,7 +332,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
         live = state[INSERTED] - max(state[EXPIRED], min(oldest, state[INSERTED]))
         is_many = MANY_PART * (end - state[INSERTED]) > live
         stop = prober + 1
-        reach = state[INSERTED] + (max(AT_ONCE, live) if is_many else AT_ONCE)
+        reach = state[INSERTED] + (max(AT_ONCE, live // 2) if is_many else AT_ONCE)
         while stop < len(key_low) and row_until[stop] <= reach:
             until = row_until[stop]
             stop += 1
