@@ -25,10 +25,9 @@ from ..kernels.sorted_nodes import (
     SHORT,
     STATE_SLOTS,
     USED,
-    Nodes,
     allocate_nodes,
 )
-from ..kernels.ttree import Links, allocate_links, pack_ttree, run_ttree
+from ..kernels.ttree import allocate_links, pack_ttree, run_ttree
 from .check_probes import check_probes
 from .index import Probes
 
@@ -63,7 +62,7 @@ class TTreeIndex:
             )  # fmt: skip
             if not self._state[SHORT]:
                 return int(found)
-            self._grow()
+            self._move(len(self._nodes.least) * 3 // 2)
 
     def purge(self, row: int) -> None:
         tail = min(max(self._keys.tail, row), self._keys.end)
@@ -72,7 +71,8 @@ class TTreeIndex:
         self._state[INSERTED] = max(int(self._state[INSERTED]), tail)
         self._keys.drop(tail)
         allocated = len(self._nodes.least)
-        if allocated > MIN_NODES and 6 * self._live < allocated * NODE_ROWS:
+        is_sparse = 4 * self._live < int(self._state[USED]) * NODE_ROWS
+        if allocated > MIN_NODES and (is_sparse or 6 * self._live < allocated * NODE_ROWS):
             self._move(max(MIN_NODES, 2 * (self._live // PACKED_ROWS + 2)))
 
     @property
@@ -88,10 +88,6 @@ class TTreeIndex:
     def _live(self) -> int:
         """Entries of rows that have not expired."""
         return int(self._state[INSERTED] - self._state[EXPIRED])
-
-    def _grow(self) -> None:
-        """More nodes."""
-        self._move(max(2 * len(self._nodes.least), 3))
 
     def _move(self, nodes: int) -> None:
         """Move the live entries to so many new nodes."""
@@ -116,7 +112,7 @@ class TTreeIndex:
         # 2. the entries are in order, and the live ones are the live rows
         entries: list[tuple[int, int]] = []
         for node in chain:
-            count = int(nodes.count[node])
+            count = int(nodes.size[node])
             keys, rows = (all_[node * NODE_ROWS :][:NODE_ROWS].tolist() for all_ in (nodes.keys, nodes.rows))
             assert 0 <= count <= (NODE_ROWS if node else 0), f"node {node} has {count} entries"
             assert set(keys[count:]) <= {MAX_KEY}, f"node {node} has keys in spare slots"
@@ -135,7 +131,7 @@ class TTreeIndex:
         self._check_tree(chain[1:])
 
     def _check_tree(self, chain: list[int]) -> None:
-        child, parents, heights = self._links
+        parents, heights = self._links.parent, self._links.height
         in_order: list[int] = []
         above: list[int] = []
         parent, node = 0, int(self._state[ROOT])
@@ -150,7 +146,9 @@ class TTreeIndex:
                 node = self._child(parent, 1)
         assert in_order == chain, "the tree and the chain have different orders"
         for node in chain:
-            left, right = (int(heights[below]) if below else 0 for below in map(self._child, (node,) * 2, (0, 1)))
+            left, right = (
+                int(heights[below]) if below else 0 for below in map(self._child, (node,) * 2, (0, 1))
+            )
             assert abs(left - right) <= 1, f"node {node} is out of balance: {left} and {right}"
             assert heights[node] == 1 + max(left, right), f"node {node} has a wrong height"
         assert self._state[HEIGHT] == heights[self._state[ROOT]], "the tree does not know its height"

@@ -51,14 +51,14 @@ def seek_integers(values, low_shift, from_least, high_shift, to_greatest, low, h
 
     from_least, to_greatest: there is no bound on that side.
     """
+    # Values beyond these would be shifted out of int64.
+    most_low, least_low = INT_MAX - max(low_shift, 0), INT_MIN - min(low_shift, 0)
+    most_high, least_high = INT_MAX - max(high_shift, 0), INT_MIN - min(high_shift, 0)
     for i in range(len(values)):
         value = values[i]
-        least = value + low_shift
-        greatest = value + high_shift
-        # One step too far in either direction wraps around.
-        is_nothing = ((low_shift > 0) & (least < value)) | ((high_shift < 0) & (greatest > value))
-        least = INT_MIN if from_least | ((low_shift < 0) & (least > value)) else least
-        greatest = INT_MAX if to_greatest | ((high_shift > 0) & (greatest < value)) else greatest
+        is_nothing = (value > most_low) | (value < least_high)
+        least = INT_MIN if from_least | (value < least_low) else value + low_shift
+        greatest = INT_MAX if to_greatest | (value > most_high) else value + high_shift
         low[i] = 1 if is_nothing else least
         high[i] = 0 if is_nothing else greatest
 

@@ -1,5 +1,4 @@
-"""Entries per tree node, known to the kernels and to the cost model. A power of two."""
+"""Entries per tree node, known to the kernels and to the cost model. The T-tree's is a power of two."""
 
-NODE_ROWS = 64
-TTREE_NODE = 32
+TTREE_NODE = 64
 BTREE_NODE = 64

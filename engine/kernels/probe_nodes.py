@@ -19,13 +19,13 @@ def emit(  # type: ignore[no-untyped-def]
     nodes, state, node, slot, key_high, row_from, row_until, prober, cursor, out_prober, out_row, found,
     counting,
 ):  # fmt: skip
-    """Write the rows of [row_from, row_until) among the entries from (node, slot) on with keys up to key_high.
+    """Write rows of [row_from, row_until): of the entries from (node, slot) on with keys up to key_high.
 
     Returns (pairs, whether all were written); if not, the cursor is set to the first that was not.
     """
     keys, rows = nodes.keys, nodes.rows
     while node != 0 and nodes.least[node] <= key_high:
-        count = nodes.count[node]
+        count = nodes.size[node]
         start = node * NODE_ROWS
         stop = start + count
         if count > 0 and keys[stop - 1] > key_high:
@@ -87,7 +87,7 @@ def count_near(nodes, low, high, row_from, row_until, at, place, far):  # type: 
         least = low[i]
         greatest = high[i]
         seen = np.uint64(max(row_until[i] - start, 0) * (least <= greatest))
-        matches = count_seen(keys, rows, here, least, np.uint64(greatest - least), start, seen)
+        matches = count_seen(keys, rows, here, least, np.uint64(greatest) - np.uint64(least), start, seen)
         other = is_far(nodes, at[i], here, least, greatest)
         far[np.uint32(others)] = i
         others += other

@@ -12,7 +12,6 @@ from .jit import part
 
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
-SIGN = np.int64(-(1 << 63))
 MANY_MOVES = 4  # per key: insertion gives up
 
 
@@ -59,7 +58,7 @@ def sort_by_insertion(keys, order, most):  # type: ignore[no-untyped-def]
 
 @part
 def sort_keys(keys, sorted_keys, order, spare_keys, spare_order):  # type: ignore[no-untyped-def]
-    """The keys (int64) in rising order, and where each was (order: int32); of equal ones the first comes first.
+    """The keys (int64) in rising order, and where each was (order: int32); equal ones stay in order.
 
     Outputs are as long as keys, at least 1, and so are the spare arrays, which are of the same types.
     """

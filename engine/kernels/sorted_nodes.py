@@ -15,10 +15,10 @@ The places of many keys are found together, a level of the tree or a halving of 
 them: no step of one search waits for another's, and no jump depends on a key.
 
 least    int64 by node: no entry in it has a lower key, no entry before it a higher one
-count    int64 by node: entries
+size     int64 by node: entries
 before   uint32, two by node: the node before it, and its own number
 after    uint32 by node: the node after it. Node 0 holds no entry and closes the chain to a ring
-keys     int64, NODE_ROWS by node: the first `count` sorted, then spare slots
+keys     int64, NODE_ROWS by node: the first `size` sorted, then spare slots
 rows     int64, beside the keys
 state    int64[STATE_SLOTS]: the slots below
 """
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from .calls import borrowed
 from .jit import expand, part
-from .node_size import NODE_ROWS
+from .node_size import TTREE_NODE as NODE_ROWS
 from .vectors import LANES
 
 EXPIRED = 0  # rows below it are seen by nobody any more, or never were inserted
@@ -59,7 +59,7 @@ class Nodes(NamedTuple):
     """The arrays above."""
 
     least: NDArray
-    count: NDArray
+    size: NDArray
     before: NDArray
     after: NDArray
     keys: NDArray
@@ -92,7 +92,7 @@ def aligned(size: int, value: int) -> NDArray:
 def borrow_nodes(nodes):  # type: ignore[no-untyped-def]
     """The same, without counting references."""
     return Nodes(
-        borrowed(nodes.least), borrowed(nodes.count), borrowed(nodes.before), borrowed(nodes.after),
+        borrowed(nodes.least), borrowed(nodes.size), borrowed(nodes.before), borrowed(nodes.after),
         borrowed(nodes.keys), borrowed(nodes.rows),
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def count_up_to(nodes, node, key):  # type: ignore[no-untyped-def]
     up_to = 0
     for i in range(len(keys)):
         up_to += keys[i] <= key
-    return min(up_to, nodes.count[node])
+    return min(up_to, nodes.size[node])
 
 
 @part
@@ -130,7 +130,7 @@ def count_before(nodes, node, key, row):  # type: ignore[no-untyped-def]
     """How many entries of the node are before (key, row)."""
     start = node * NODE_ROWS
     before = 0
-    for i in range(start, start + nodes.count[node]):
+    for i in range(start, start + nodes.size[node]):
         before += (nodes.keys[i] < key) | ((nodes.keys[i] == key) & (nodes.rows[i] < row))
     return before
 
@@ -153,7 +153,7 @@ def put(nodes, node, slot, key, row):  # type: ignore[no-untyped-def]
         rows[i] = row_here if i < slot else (row if i == slot else row_before)
         key_before = key_here
         row_before = row_here
-    nodes.count[node] += 1
+    nodes.size[node] += 1
     nodes.least[node] = min(nodes.least[node], key)
 
 
@@ -172,7 +172,7 @@ def drop_expired(nodes, node, oldest):  # type: ignore[no-untyped-def]
     for i in range(NODE_ROWS):
         keys[i] = keys[i] if i < left else MAX_KEY
         rows[i] = rows[i] if i < left else NO_ROW
-    nodes.count[node] = left
+    nodes.size[node] = left
     return left
 
 
@@ -191,14 +191,14 @@ def split_node(nodes, state, node, keep):  # type: ignore[no-untyped-def]
     nodes.before[2 * following] = fresh
     start = node * NODE_ROWS
     to = fresh * NODE_ROWS
-    for i in range(start + keep, start + nodes.count[node]):
+    for i in range(start + keep, start + nodes.size[node]):
         nodes.keys[to] = nodes.keys[i]
         nodes.rows[to] = nodes.rows[i]
         nodes.keys[i] = MAX_KEY
         nodes.rows[i] = NO_ROW
         to += 1
-    nodes.count[fresh] = to - fresh * NODE_ROWS
-    nodes.count[node] = keep
+    nodes.size[fresh] = to - fresh * NODE_ROWS
+    nodes.size[node] = keep
     nodes.least[fresh] = nodes.keys[fresh * NODE_ROWS]
     return fresh
 
@@ -213,7 +213,7 @@ def live_entries(nodes, state):  # type: ignore[no-untyped-def]
     node = nodes.after[0]
     while node != 0:
         start = np.uint64(node) * np.uint64(NODE_ROWS)
-        for i in range(nodes.count[node]):
+        for i in range(nodes.size[node]):
             row = nodes.rows[start + np.uint64(i)]
             keys[to] = nodes.keys[start + np.uint64(i)]
             rows[to] = row
@@ -299,7 +299,7 @@ def fill_nodes(nodes, state, keys, rows):  # type: ignore[no-untyped-def]
         for i in range(count):
             nodes.rows[np.uint64(start + i)] = rows[np.uint64(at + i)]
         clear_slots(nodes, start + count, start + NODE_ROWS)
-        nodes.count[node] = count
+        nodes.size[node] = count
         nodes.least[node] = nodes.keys[start]
         nodes.before[2 * node] = node - 1
         nodes.after[node] = node + 1

@@ -178,7 +178,7 @@ def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
 
 @part
 def pack(old, new, links, state):  # type: ignore[no-untyped-def]
-    """Move the live entries to new nodes, or to the same, of which there are enough, and lay the tree anew."""
+    """Move the live entries to new nodes, or to the same; there are enough. Lay the tree anew."""
     keys, rows = live_entries(old, state)
     build_links(links, state, fill_nodes(new, state, keys, rows))
     state[WASTED] = 0
@@ -213,7 +213,7 @@ def seek_entry(nodes, links, state, key, row, sought, at):  # type: ignore[no-un
     descend(nodes, links, state, sought, at)
     node = np.int64(at[0])
     slot = count_before(nodes, node, key, row)
-    while slot == nodes.count[node]:  # entries with the key may be in many nodes
+    while slot == nodes.size[node]:  # entries with the key may be in many nodes
         node = np.int64(nodes.after[node])
         slot = count_before(nodes, node, key, row)
     return node, slot
@@ -260,7 +260,7 @@ def insert_few(nodes, links, state, keys, sought, at, place):  # type: ignore[no
             node = np.int64(nodes.after[0])
         while nodes.least[nodes.after[node]] <= key and nodes.after[node] != 0:
             node = np.int64(nodes.after[node])
-        if nodes.count[node] == NODE_ROWS:
+        if nodes.size[node] == NODE_ROWS:
             node = make_room(nodes, links, state, node, key)
             if node == 0:
                 state[SHORT] = 1
@@ -269,7 +269,7 @@ def insert_few(nodes, links, state, keys, sought, at, place):  # type: ignore[no
         if slot < 0 or slot >= NODE_ROWS or nodes.keys[here - 1] > key:
             slot = count_up_to(nodes, node, key)
         else:
-            while nodes.keys[here] <= key and slot < nodes.count[node]:
+            while nodes.keys[here] <= key and slot < nodes.size[node]:
                 here += 1
                 slot += 1
         put(nodes, node, slot, key, state[INSERTED])
@@ -332,7 +332,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
         live = state[INSERTED] - max(state[EXPIRED], min(oldest, state[INSERTED]))
         is_many = MANY_PART * (end - state[INSERTED]) > live
         stop = prober + 1
-        reach = state[INSERTED] + (max(AT_ONCE, live // 2) if is_many else AT_ONCE)
+        reach = state[INSERTED] + (max(AT_ONCE, live * 3 // 4) if is_many else AT_ONCE)
         while stop < len(key_low) and row_until[stop] <= reach:
             until = row_until[stop]
             stop += 1
@@ -354,9 +354,7 @@ def run_ttree(  # type: ignore[no-untyped-def]
         # 3. probe
         if cursor[RESUME]:
             cursor[RESUME] = 0
-            node, slot = seek_entry(
-                nodes, links, state, cursor[AT_KEY], cursor[AT_ROW], sought[:1], at
-            )
+            node, slot = seek_entry(nodes, links, state, cursor[AT_KEY], cursor[AT_ROW], sought[:1], at)
             found, complete = emit(
                 nodes, state, node, slot, key_high[prober], row_from[prober], row_until[prober],
                 prober, cursor, out_prober, out_row, found, counting,

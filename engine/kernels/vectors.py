@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ LANES = 8
 
 
 def count_seen(keys: NDArray, rows: NDArray, here: Any, low: Any, width: Any, start: Any, seen: Any) -> int:
-    """How many of the LANES entries from `here` on have low <= key <= low + width and start <= row < start + seen.
+    """How many of the LANES entries from `here` on have keys and rows within ranges.
 
-    keys, rows: int64; low, start: int64; width, seen: uint64.
+    low <= key <= low + width and start <= row < start + seen; here is uint32, width and seen uint64.
     """
     some = slice(int(here), int(here) + LANES)
     is_key = (keys[some] - low).view(np.uint64) <= width
@@ -34,16 +34,19 @@ def count_seen_in_vector(context, keys, rows, here, low, width, start, seen):  #
             return builder.load(builder.bitcast(first, vector.as_pointer()), align=8)
 
         def spread(place):  # type: ignore[no-untyped-def]
-            lane = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[place], ir.IntType(32)(0))
+            nothing = ir.Constant(vector, ir.Undefined)
+            lane = builder.insert_element(nothing, arguments[place], ir.IntType(32)(0))
             same = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-            return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), same)
+            return builder.shuffle_vector(lane, nothing, same)
 
         is_key = builder.icmp_unsigned("<=", builder.sub(load(0), spread(3)), spread(4))
         is_row = builder.icmp_unsigned("<", builder.sub(load(1), spread(5)), spread(6))
         mask = builder.bitcast(builder.and_(is_key, is_row), ir.IntType(LANES))
         return builder.zext(builder.ctpop(mask), ir.IntType(64))
 
-    return types.int64(keys, rows, types.uint32, types.int64, types.uint64, types.int64, types.uint64), generate
+    return types.int64(
+        keys, rows, types.uint32, types.int64, types.uint64, types.int64, types.uint64
+    ), generate
 
 
 @overload(count_seen)
