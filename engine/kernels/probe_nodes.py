@@ -14,7 +14,7 @@ from .sorted_nodes import FEW_ROWS, NODE_ROWS, WASTED
 from .vectors import count_seen
 
 
-@part
+@expand
 def emit(  # type: ignore[no-untyped-def]
     nodes, state, node, slot, key_high, row_from, row_until, prober, cursor, out_prober, out_row, found,
     counting,
@@ -29,13 +29,15 @@ def emit(  # type: ignore[no-untyped-def]
         start = node * NODE_ROWS
         stop = start + count
         if count > 0 and keys[stop - 1] > key_high:
+            rest = keys[start + slot : stop]
             stop = start + slot
-            while keys[stop] <= key_high:
-                stop += 1
+            for i in range(len(rest)):
+                stop += rest[i] <= key_high
         first = found
         if counting:
-            for i in range(start + slot, stop):
-                found += (rows[i] >= row_from) & (rows[i] < row_until)
+            some = rows[start + slot : stop]
+            for i in range(len(some)):
+                found += (some[i] >= row_from) & (some[i] < row_until)
         elif stop - start - slot < len(out_row) - found:
             # A place is written for every entry, and kept if the prober sees it.
             for i in range(start + slot, stop):
@@ -95,7 +97,7 @@ def count_near(nodes, low, high, row_from, row_until, at, place, far):  # type: 
     return found, others
 
 
-@part
+@expand
 def walk(  # type: ignore[no-untyped-def]
     nodes, state, node, here, low, high, row_from, row_until, prober, cursor, out_prober, out_row, found,
     counting,
