@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .kernels.keys import combine_hashes, hash_text
+from .kernels.keys import combine_hashes, hash_text, seek_integers
 from .plan import Band
 from .store import fixed_values, text_buffers
 from .types import SqlType
@@ -61,25 +61,17 @@ def seek(array: pa.Array, type_: SqlType, band: Band) -> tuple[NDArray, NDArray]
 
 
 def _seek_integer(values: NDArray, band: Band) -> tuple[NDArray, NDArray]:
-    low, low_over = _shift(values, band.low, 0 if band.low_closed else 1, INT_MIN)
-    high, high_over = _shift(values, band.high, 0 if band.high_closed else -1, INT_MAX)
-    nothing = (low_over > 0) | (high_over < 0)
-    low[nothing], high[nothing] = 1, 0
+    low, high = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    low_shift = _shift(band.low, 0 if band.low_closed else 1)
+    high_shift = _shift(band.high, 0 if band.high_closed else -1)
+    seek_integers(values, low_shift, band.low is None, high_shift, band.high is None, low, high)
     return low, high
 
 
-def _shift(values: NDArray, by: int | float | None, step: int, unbounded: int) -> tuple[NDArray, NDArray]:
-    """values + by + step, held within int64; the second array says where it went over (1) or under (-1)."""
-    if by is None:
-        return np.full(len(values), unbounded, np.int64), np.zeros(len(values), np.int8)
-    shift = int(by) + step
+def _shift(by: int | float | None, step: int) -> int:
+    shift = 0 if by is None else int(by) + step
     assert abs(shift) <= MAX_BAND + 1, "the optimizer leaves wider bands to a check on the pairs"
-    with np.errstate(over="ignore"):
-        moved = values + np.int64(shift)
-    over = ((moved < values) if shift > 0 else (moved > values)).astype(np.int8) * np.sign(shift)
-    moved[over > 0] = INT_MAX
-    moved[over < 0] = INT_MIN
-    return moved, over
+    return shift
 
 
 def _seek_double(values: NDArray, band: Band) -> tuple[NDArray, NDArray]:

@@ -29,6 +29,7 @@ from naive_indexes import NAIVE_TWINS, NaiveScan  # noqa: E402
 from penstock.engine.indexes.build import INDEX_KINDS, build_index, supports_ranges  # noqa: E402
 from penstock.engine.indexes.index import Index, Probes  # noqa: E402
 from penstock.engine.kernels.nodes import IN_USE  # noqa: E402
+from penstock.engine.kernels.sorted_nodes import USED  # noqa: E402
 
 MIN, MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 EXTREMES = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
@@ -238,6 +239,30 @@ def test_constant_keys_resume_within_the_run(kind: str) -> None:
 
 
 @each_kind
+@pytest.mark.parametrize("step", [1, 3, 40])
+def test_rows_come_in_batches_of_any_size(kind: str, step: int) -> None:
+    """Few rows are put in one by one, many are merged in: in turns, with ties, and rows that go unseen."""
+    window, rounds = (700, 60) if JIT else (50, 12)
+    random = np.random.default_rng(step)
+    index, naive = build_index(kind), NAIVE_TWINS[kind](0)
+    row = 0
+    for number in range(rounds):
+        count = step if number % 3 else window // (1 + number % 4)
+        keys = random.integers(0, 60 if number % 2 else 10**6, count)
+        index.extend(keys)
+        naive.extend(keys.tolist())
+        probes = window_probes(keys, 5 if supports_ranges(kind) else 0, row, window)
+        expected = naive.pairs(probes)
+        assert run(index, probes, 100) == expected
+        index._check()
+        row += count
+        index.purge(row - window)
+        naive.purge(row - window)
+        index._check()
+        assert index.nbytes <= 100 * window + 40_000
+
+
+@each_kind
 def test_full_exactly_at_the_end_is_done(kind: str) -> None:
     index = build_index(kind, 0, np.array([1, 2, 1, 1, 1, 0]))
     probes = Probes(np.array([1]), np.array([1]), np.array([0]), np.array([6]), 6)
@@ -307,7 +332,8 @@ def test_sparse_leaves_are_packed(kind: str) -> None:
     index.purge((size - 1) * groups)
     index._check()
     assert len(index.keys) == groups
-    assert index._state[IN_USE] * size <= 4 * groups  # type: ignore[attr-defined]
+    state = index._state  # type: ignore[attr-defined]
+    assert (state[USED] if kind == "t-tree" else state[IN_USE]) * size <= 4 * groups
 
 
 def test_build_refuses_an_unknown_kind() -> None:

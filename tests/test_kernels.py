@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.engine.kernels import bounds, gather, keys, merge
+from penstock.engine.kernels import bounds, gather, keys, merge, sort_keys, sorted_nodes, vectors
+
+
+@numba.njit
+def compiled_count_seen(keys, rows, here, low, width, start, seen):  # type: ignore[no-untyped-def]
+    return vectors.count_seen(keys, rows, here, low, width, start, seen)
+
 
 TIMES = st.lists(st.integers(0, 12), max_size=12).map(sorted)
 
@@ -153,6 +160,83 @@ def test_combined_hashes_tell_the_order(one: int, other: int) -> None:
     ba = keys.combine_hashes(ints([other]), ints([one]))[0]
     assert (ab == ba) == (one == other)
     assert ab == keys.combine_hashes(ints([one]), ints([other]))[0]
+
+
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+SHIFTS = st.sampled_from([0, 1, -1, 7, -7, 2**62 + 1, -(2**62) - 1])
+INTEGERS = st.one_of(
+    st.integers(INT_MIN, INT_MAX), st.sampled_from([INT_MIN, INT_MIN + 1, INT_MAX - 1, INT_MAX])
+)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(st.lists(INTEGERS, max_size=8), SHIFTS, st.booleans(), SHIFTS, st.booleans())
+def test_seek_integers(
+    values: list[int], low_shift: int, from_least: bool, high_shift: int, to_greatest: bool
+) -> None:
+    low_shift, high_shift = 0 if from_least else low_shift, 0 if to_greatest else high_shift
+    for kernel in both(keys.seek_integers):
+        low, high = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        kernel(ints(values), np.int64(low_shift), from_least, np.int64(high_shift), to_greatest, low, high)
+        for value, least, greatest in zip(values, low.tolist(), high.tolist(), strict=True):
+            wanted_low = INT_MIN if from_least else max(INT_MIN, value + low_shift)
+            wanted_high = INT_MAX if to_greatest else min(INT_MAX, value + high_shift)
+            if wanted_low > INT_MAX or wanted_high < INT_MIN:
+                assert least > greatest
+            else:
+                assert (least, greatest) == (wanted_low, wanted_high)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(st.lists(st.one_of(INTEGERS, st.integers(0, 9), st.integers(0, 2**40)), min_size=1, max_size=300))
+def test_sort_keys(values: list[int]) -> None:
+    """Spread out or close together, so that insertion does or gives up; ties stay in order."""
+    for kernel in both(sort_keys.sort_keys):
+        out, spare = np.empty((2, len(values)), np.int64)
+        order, spare_order = np.empty((2, len(values)), np.int32)
+        kernel(ints(values), out, order, spare, spare_order)
+        assert out.tolist() == sorted(values)
+        assert order.tolist() == sorted(range(len(values)), key=lambda i: values[i])
+
+
+def test_sort_keys_where_insertion_gives_up() -> None:
+    """Two keys far apart, and all others so close to each other that their leading digits are the same."""
+    values = np.random.default_rng(2).integers(0, 1000, 3000)
+    values[[0, 1]] = INT_MIN, INT_MAX
+    out, spare = np.empty((2, len(values)), np.int64)
+    order, spare_order = np.empty((2, len(values)), np.int32)
+    sort_keys.sort_keys(values, out, order, spare, spare_order)
+    assert (order == np.argsort(values, kind="stable")).all()
+    assert (out == np.sort(values)).all()
+
+
+@given(st.lists(INTEGERS, max_size=40), st.lists(INTEGERS, max_size=40))
+def test_merge_entries(old: list[int], new: list[int]) -> None:
+    """New entries follow old ones with the same key."""
+    old, new = sorted(old), sorted(new)
+    entries = sorted(
+        [*zip(old, range(len(old)), strict=True), *zip(new, range(100, 100 + len(new)), strict=True)]
+    )
+    for kernel in both(sorted_nodes.merge_entries):
+        out_keys, out_rows = kernel(
+            ints(old), np.arange(len(old)), ints(new), np.arange(len(new), dtype=np.int32), 100
+        )
+        assert list(zip(out_keys.tolist(), out_rows.tolist(), strict=True)) == entries
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(
+    st.lists(st.tuples(INTEGERS, st.integers(0, 20)), min_size=9, max_size=9), INTEGERS, INTEGERS, st.data()
+)
+def test_count_seen(entries: list[tuple[int, int]], one: int, other: int, data: st.DataObject) -> None:
+    low, high = min(one, other), max(one, other)
+    start, seen = data.draw(st.integers(0, 20)), data.draw(st.integers(0, 20))
+
+    wanted = sum(low <= key <= high and start <= row < start + seen for key, row in entries[1:])
+    all_keys, all_rows = (ints(column) for column in zip(*entries, strict=True))
+    for function in (compiled_count_seen, vectors.count_seen):
+        found = function(all_keys, all_rows, np.uint32(1), low, np.uint64(high - low), start, np.uint64(seen))
+        assert found == wanted
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=8))

@@ -1,4 +1,7 @@
-"""Keys that are not one integer become one: a 64-bit hash, verified against the real values afterwards."""
+"""Keys that are not one integer become one: a 64-bit hash, verified against the real values afterwards.
+
+And what integer keys seek: the range of keys around each.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ SEED = np.uint64(0xCBF29CE484222325)
 MIX_A = np.uint64(0xFF51AFD7ED558CCD)
 MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
 SHIFT = np.uint64(33)
-INT_MAX = (1 << 63) - 1
 INFINITY = 0x7FF << 52
+INT_MIN, INT_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @kernel
@@ -41,6 +44,24 @@ def combine_hashes(first, second):  # type: ignore[no-untyped-def]
         h ^= h >> SHIFT
         out[i] = np.int64(h)
     return out
+
+
+@kernel
+def seek_integers(values, low_shift, from_least, high_shift, to_greatest, low, high):  # type: ignore[no-untyped-def]
+    """Fill low and high (int64) with values (int64) + shift, held within int64; low > high seeks nothing.
+
+    from_least, to_greatest: there is no bound on that side.
+    """
+    # Values beyond these would be shifted out of int64.
+    most_low, least_low = INT_MAX - max(low_shift, 0), INT_MIN - min(low_shift, 0)
+    most_high, least_high = INT_MAX - max(high_shift, 0), INT_MIN - min(high_shift, 0)
+    for i in range(len(values)):
+        value = values[i]
+        is_nothing = (value > most_low) | (value < least_high)
+        least = INT_MIN if from_least | (value < least_low) else value + low_shift
+        greatest = INT_MAX if to_greatest | (value > most_high) else value + high_shift
+        low[i] = 1 if is_nothing else least
+        high[i] = 0 if is_nothing else greatest
 
 
 @kernel

@@ -2,320 +2,380 @@
 
     node   [ least .. greatest ]     left: entries before it      right: entries after it
 
-Nodes are as in nodes.py, with five columns more, and their chain is the order of the entries, so that
-neighbours are found without climbing. Node 0 stands for "no child" (height 0) and for the
-parent of the root, which is its LEFT. A row of `links` is 64 bytes, and all that descending reads.
+After Lehman and Carey (1986). Nodes are as in sorted_nodes.py; the tree over them is in three arrays more:
 
-After Lehman and Carey (1986): an entry goes into the node that bounds it; if that is full, the node's
-least entry moves on to the node before; a node with two children that runs low takes entries from the
-node before; a node with one child takes that one in when both fit into one. A rotation that puts a
-nearly empty node above two others (a leaf of one entry, as a rule) fills it up from the node before.
+child    uint32, two by node: left and right; its own number where there is none, so that a descent which
+         has come to its end stays there while others go on
+parent   uint32 by node; 0 for the root
+height   int64 by node: 1 for a leaf
 
-Measured at windows of 100 to 100,000 rows, nodes of 64 to 128 entries cost the same within a tenth; the
-smallest of them leave the least room empty.
+A descent compares with the least key of a node and nothing else. It ends at the node it looks for, or at the
+one after that.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from .calls import borrowed
 from .cursor import AT_KEY, AT_ROW, DONE, PROBER, RESUME
-from .jit import expand, kernel, part
-from .node_size import TTREE_NODE as NODE_ROWS
-from .nodes import (
-    COUNT,
+from .jit import kernel, part
+from .probe_nodes import emit, serve
+from .sort_keys import sort_keys
+from .sorted_nodes import (
+    AT_ONCE,
     EXPIRED,
-    IN_USE,
+    HEIGHT,
     INSERTED,
-    NEXT,
-    PREV,
+    MANY_PART,
+    MAX_KEY,
+    NODE_ROWS,
+    PACKED_ROWS,
+    ROOT,
     SHORT,
-    count_below,
-    count_entries_up_to,
+    SPLIT_ROWS,
+    USED,
+    WASTED,
+    borrow_nodes,
+    count_before,
     count_up_to,
-    emit,
-    free_node,
-    new_node,
+    drop_expired,
+    fill_nodes,
+    find_places,
+    live_entries,
+    merge_entries,
     put,
-    shift_down,
-    take_out,
+    split_node,
 )
 
-LEFT = 3
-RIGHT = 4
-PARENT = 5
-HEIGHT = 6
-LEAST = 7  # the key of the first entry
-LINK_COLUMNS = 8
+MAX_DEPTH = 64
 
-# A node with two children that falls below LOW_ROWS is filled up to FILL_ROWS, if so many are to be had.
-LOW_ROWS = NODE_ROWS // 2
-FILL_ROWS = NODE_ROWS * 3 // 4
-# Nodes are merged when they come to this or less: a merged node has room before it must spill again.
-MERGE_ROWS = NODE_ROWS * 3 // 4
+
+class Links(NamedTuple):
+    """The arrays above."""
+
+    child: NDArray
+    parent: NDArray
+    height: NDArray
+
+
+def allocate_links(nodes: int) -> Links:
+    """For so many nodes, node 0 included; node 1 is the root."""
+    child = np.repeat(np.arange(nodes, dtype=np.uint32), 2)
+    return Links(child, np.zeros(nodes, np.uint32), np.ones(nodes, np.int64))
 
 
 @part
-def rotate(links, top, heavy):  # type: ignore[no-untyped-def]
-    """Raise the child on the heavy side (LEFT or RIGHT) above its parent; returns it."""
-    light = LEFT + RIGHT - heavy
-    child = links[top, heavy]
-    inner = links[child, light]
-    parent = links[top, PARENT]
-    links[parent, LEFT if links[parent, LEFT] == top else RIGHT] = child
-    links[child, PARENT] = parent
-    links[top, heavy] = inner
-    if inner != 0:
-        links[inner, PARENT] = top
-    links[child, light] = top
-    links[top, PARENT] = child
-    links[top, HEIGHT] = 1 + max(links[links[top, LEFT], HEIGHT], links[links[top, RIGHT], HEIGHT])
-    links[child, HEIGHT] = 1 + max(links[links[child, LEFT], HEIGHT], links[links[child, RIGHT], HEIGHT])
+def height_below(links, node, side):  # type: ignore[no-untyped-def]
+    """The height of the subtree on one side of the node: 0 or 1."""
+    below = links.child[2 * node + side]
+    return 0 if below == node else links.height[below]
+
+
+@part
+def hang(links, state, parent, former, node):  # type: ignore[no-untyped-def]
+    """Put `node` where `former` was below `parent`."""
+    links.parent[node] = parent
+    if parent == 0:
+        state[ROOT] = node
+    else:
+        links.child[2 * parent + (links.child[2 * parent] != former)] = node
+
+
+@part
+def measure(links, node):  # type: ignore[no-untyped-def]
+    """Set the node's height from those below it."""
+    links.height[node] = 1 + max(height_below(links, node, 0), height_below(links, node, 1))
+
+
+@part
+def rotate(links, state, top, heavy):  # type: ignore[no-untyped-def]
+    """Raise the child on the heavy side above its parent; returns it."""
+    light = 1 - heavy
+    child = np.int64(links.child[2 * top + heavy])
+    inner = np.int64(links.child[2 * child + light])
+    hang(links, state, np.int64(links.parent[top]), top, child)
+    if inner == child:
+        links.child[2 * top + heavy] = top
+    else:
+        links.child[2 * top + heavy] = inner
+        links.parent[inner] = top
+    links.child[2 * child + light] = top
+    links.parent[top] = child
+    measure(links, top)
+    measure(links, child)
     return child
 
 
 @part
-def fill_from_before(links, keys, rows, node, wanted):  # type: ignore[no-untyped-def]
-    """Move the last `wanted` entries of the node before to the front of `node`, which has room."""
-    before = links[node, PREV]
-    rest = links[before, COUNT] - wanted
-    for i in range(links[node, COUNT] - 1, -1, -1):
-        keys[node, i + wanted] = keys[node, i]
-        rows[node, i + wanted] = rows[node, i]
-    for i in range(wanted):
-        keys[node, i] = keys[before, rest + i]
-        rows[node, i] = rows[before, rest + i]
-    links[node, COUNT] += wanted
-    links[node, LEAST] = keys[node, 0]
-    links[before, COUNT] = rest
-
-
-@part
-def rebalance(links, keys, rows, node):  # type: ignore[no-untyped-def]
+def rebalance(links, state, node):  # type: ignore[no-untyped-def]
     """Restore heights and balance from `node` upwards, as far as they change."""
     while node != 0:
-        height = links[node, HEIGHT]
-        left = links[links[node, LEFT], HEIGHT]
-        right = links[links[node, RIGHT], HEIGHT]
+        height = links.height[node]
+        left, right = height_below(links, node, 0), height_below(links, node, 1)
         if -1 <= left - right <= 1:
-            links[node, HEIGHT] = 1 + max(left, right)
+            links.height[node] = 1 + max(left, right)
         else:
-            heavy = LEFT if left > right else RIGHT
-            light = LEFT + RIGHT - heavy
-            child = links[node, heavy]
-            if links[links[child, light], HEIGHT] > links[links[child, heavy], HEIGHT]:
-                rotate(links, child, light)
-            node = rotate(links, node, heavy)
-            short = LOW_ROWS - links[node, COUNT]
-            if short > 0:
-                fill_from_before(links, keys, rows, node, min(short, links[links[node, PREV], COUNT] - 1))
-        if links[node, HEIGHT] == height:
+            heavy = 0 if left > right else 1
+            child = np.int64(links.child[2 * node + heavy])
+            if height_below(links, child, 1 - heavy) > height_below(links, child, heavy):
+                rotate(links, state, child, 1 - heavy)
+            node = rotate(links, state, node, heavy)
+        if links.height[node] == height:
             return
-        node = links[node, PARENT]
+        node = np.int64(links.parent[node])
+    state[HEIGHT] = links.height[state[ROOT]]
 
 
 @part
-def new_leaf(links, keys, rows, state, before, key, row):  # type: ignore[no-untyped-def]
-    """A leaf of one entry between the node `before` and the one after it."""
-    after = links[before, NEXT]
-    node = new_node(links, state, before)
+def hang_leaf(nodes, links, state, node, fresh):  # type: ignore[no-untyped-def]
+    """Take a new node into the tree, which is in the chain after `node` already."""
+    links.child[2 * fresh] = links.child[2 * fresh + 1] = fresh
+    links.height[fresh] = 1
     # Of two neighbours one is below the other and has no child on the side that faces it.
-    if before != 0 and links[before, RIGHT] == 0:
-        links[before, RIGHT] = node
-        links[node, PARENT] = before
+    if links.child[2 * node + 1] == node:
+        links.child[2 * node + 1] = fresh
+        links.parent[fresh] = node
     else:
-        links[after, LEFT] = node
-        links[node, PARENT] = after
-    links[node, COUNT] = 1
-    links[node, HEIGHT] = 1
-    links[node, LEAST] = key
-    keys[node, 0] = key
-    rows[node, 0] = row
-    rebalance(links, keys, rows, links[node, PARENT])
+        after = nodes.after[fresh]
+        links.child[2 * after] = fresh
+        links.parent[fresh] = after
+    rebalance(links, state, np.int64(links.parent[fresh]))
 
 
 @part
-def unlink(links, keys, rows, state, node):  # type: ignore[no-untyped-def]
-    """Free a node without entries and with at most one child."""
-    child = links[node, LEFT] + links[node, RIGHT]
-    parent = links[node, PARENT]
-    links[parent, LEFT if links[parent, LEFT] == node else RIGHT] = child
-    if child != 0:
-        links[child, PARENT] = parent
-    free_node(links, state, node)
-    rebalance(links, keys, rows, parent)
+def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
+    """A tree as flat as can be over the nodes 1 to `nodes`, which are in the order of the chain."""
+    # Ranges of nodes [first, last] that are still to be hung below a parent, on one side of it.
+    todo = np.empty((MAX_DEPTH, 4), np.int64)
+    todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3] = 1, nodes, 0, 0
+    left = 1
+    while left > 0:
+        left -= 1
+        first, last, parent, side = todo[left, 0], todo[left, 1], todo[left, 2], todo[left, 3]
+        node = (first + last) >> 1
+        links.parent[node] = parent
+        if parent == 0:
+            state[ROOT] = node
+        else:
+            links.child[2 * parent + side] = node
+        height = 0
+        while last - first + 1 >> height:
+            height += 1
+        links.height[node] = height
+        links.child[2 * node] = links.child[2 * node + 1] = node
+        if first < node:
+            todo[left, 0], todo[left, 1], todo[left, 2], todo[left, 3] = first, node - 1, node, 0
+            left += 1
+        if node < last:
+            todo[left, 0], todo[left, 1], todo[left, 2], todo[left, 3] = node + 1, last, node, 1
+            left += 1
+    state[HEIGHT] = links.height[state[ROOT]]
 
 
-@expand
-def insert(links, keys, rows, state, key, row):  # type: ignore[no-untyped-def]
-    """Insert an entry whose row is greater than any before. Needs one spare node."""
-    # 1. the last node that begins at or before the entry; 0 if none does
-    node = 0
-    below = links[0, LEFT]
-    while below != 0:
-        if links[below, LEAST] <= key:
-            node = below
-            below = links[below, RIGHT]
+@part
+def pack(old, new, links, state):  # type: ignore[no-untyped-def]
+    """Move the live entries to new nodes, or to the same; there are enough. Lay the tree anew."""
+    keys, rows = live_entries(old, state)
+    build_links(links, state, fill_nodes(new, state, keys, rows))
+    state[WASTED] = 0
+
+
+@kernel
+def pack_ttree(old, new, links, state):  # type: ignore[no-untyped-def]
+    """The same, from outside; there is nothing in the new nodes yet."""
+    pack(old, new, links, state)
+
+
+@part
+def descend(nodes, links, state, sought, at):  # type: ignore[no-untyped-def]
+    """at[i] (uint32): the last node whose least key is below sought[i] (int64); 0 if there is none."""
+    least, child, before = nodes.least, links.child, nodes.before
+    root = state[ROOT]
+    for i in range(len(sought)):
+        at[i] = root
+    for _ in range(state[HEIGHT]):
+        for i in range(len(sought)):
+            node = at[i]
+            at[i] = child[2 * node + (least[node] < sought[i])]
+    for i in range(len(sought)):
+        node = at[i]
+        at[i] = before[2 * node + (least[node] < sought[i])]
+
+
+@part
+def seek_entry(nodes, links, state, key, row, sought, at):  # type: ignore[no-untyped-def]
+    """(node, slot) of an entry that is there. sought, at: room for one."""
+    sought[0] = key
+    descend(nodes, links, state, sought, at)
+    node = np.int64(at[0])
+    slot = count_before(nodes, node, key, row)
+    while slot == nodes.size[node]:  # entries with the key may be in many nodes
+        node = np.int64(nodes.after[node])
+        slot = count_before(nodes, node, key, row)
+    return node, slot
+
+
+@part
+def make_room(nodes, links, state, node, key):  # type: ignore[no-untyped-def]
+    """The node where an entry with this key goes, which was full and has room now; 0: no spare node."""
+    count = drop_expired(nodes, node, state[EXPIRED])
+    if count <= SPLIT_ROWS:
+        return node
+    # Keys that only rise fill their nodes.
+    is_last = nodes.after[node] == 0 and nodes.keys[node * NODE_ROWS + count - 1] <= key
+    if count < NODE_ROWS and (is_last or state[USED] == len(nodes.least)):
+        return node
+    if state[USED] == len(nodes.least):
+        return 0
+    fresh = split_node(nodes, state, node, count if is_last else count // 2)
+    if is_last:
+        nodes.least[fresh] = key
+    hang_leaf(nodes, links, state, node, fresh)
+    return fresh if nodes.least[fresh] <= key else node
+
+
+@part
+def insert_few(nodes, links, state, keys, sought, at, place):  # type: ignore[no-untyped-def]
+    """Insert the next rows one by one: as many as there are keys (int64, AT_ONCE at most).
+
+    Stops with state[SHORT] = 1 if there is no spare node. sought, at, place: room for as many.
+    """
+    # 1. where they go: after all entries with their keys
+    for i in range(len(keys)):
+        sought[i] = keys[i] + (keys[i] < MAX_KEY)
+    descend(nodes, links, state, sought, at)
+    find_places(nodes.keys, sought, at, place)
+    # 2. insert; what others have changed meanwhile is put right
+    for i in range(len(keys)):
+        key = keys[i]
+        node = np.int64(at[i])
+        here = np.int64(place[i])
+        if key == MAX_KEY:
+            node = np.int64(nodes.before[0])
+        elif node == 0:
+            node = np.int64(nodes.after[0])
+        while nodes.least[nodes.after[node]] <= key and nodes.after[node] != 0:
+            node = np.int64(nodes.after[node])
+        if nodes.size[node] == NODE_ROWS:
+            node = make_room(nodes, links, state, node, key)
+            if node == 0:
+                state[SHORT] = 1
+                return
+        slot = here - node * NODE_ROWS
+        if slot < 0 or slot >= NODE_ROWS or nodes.keys[here - 1] > key:
+            slot = count_up_to(nodes, node, key)
         else:
-            below = links[below, LEFT]
-    count = links[node, COUNT]
-    # 2. it belongs within that node, ...
-    if node != 0 and key < keys[node, count - 1]:
-        slot = count_up_to(keys, node, 0, count, key)
-        if count < NODE_ROWS:
-            put(links, keys, rows, node, slot, key, row)
-            return
-        # ... which is full: its least entry moves to the node before
-        least_key = keys[node, 0]
-        least_row = rows[node, 0]
-        shift_down(keys[node, :slot])
-        shift_down(rows[node, :slot])
-        keys[node, slot - 1] = key
-        rows[node, slot - 1] = row
-        links[node, LEAST] = keys[node, 0]
-        before = links[node, PREV]
-        count = links[before, COUNT]
-        if before != 0 and count < NODE_ROWS:
-            keys[before, count] = least_key
-            rows[before, count] = least_row
-            links[before, COUNT] = count + 1
-        else:
-            new_leaf(links, keys, rows, state, before, least_key, least_row)
+            while nodes.keys[here] <= key and slot < nodes.size[node]:
+                here += 1
+                slot += 1
+        put(nodes, node, slot, key, state[INSERTED])
+        state[INSERTED] += 1
+
+
+@part
+def insert_many(nodes, links, state, keys):  # type: ignore[no-untyped-def]
+    """Insert the next rows, as many as there are keys (int64), by merging them with the live entries.
+
+    Does nothing but setting state[SHORT] = 1 if there are not enough nodes.
+    """
+    count = len(keys)
+    if (state[INSERTED] - state[EXPIRED] + count) // PACKED_ROWS + 2 > len(nodes.least):
+        state[SHORT] = 1
         return
-    # 3. or between that node and the next
-    after = links[node, NEXT]
-    if node != 0 and count < NODE_ROWS:
-        keys[node, count] = key
-        rows[node, count] = row
-        links[node, COUNT] = count + 1
-    elif after != 0 and links[after, COUNT] < NODE_ROWS:
-        put(links, keys, rows, after, 0, key, row)
-        links[after, LEAST] = key
-    else:
-        new_leaf(links, keys, rows, state, node, key, row)
-
-
-@expand
-def seek(links, keys, key):  # type: ignore[no-untyped-def]
-    """(node, slot) of the first entry whose key is at least `key`; node 0 if there is none."""
-    node = 0
-    below = links[0, LEFT]
-    while below != 0:
-        if links[below, LEAST] < key:
-            node = below
-            below = links[below, RIGHT]
-        else:
-            below = links[below, LEFT]
-    count = links[node, COUNT]
-    if node == 0 or keys[node, count - 1] < key:
-        return links[node, NEXT], 0
-    return node, count_below(keys, node, 0, count, key)
-
-
-@part
-def seek_entry(links, keys, rows, key, row):  # type: ignore[no-untyped-def]
-    """(node, slot) of an entry that is there."""
-    node = 0
-    below = links[0, LEFT]
-    while below != 0:
-        least = links[below, LEAST]
-        if least < key or (least == key and rows[below, 0] <= row):
-            node = below
-            below = links[below, RIGHT]
-        else:
-            below = links[below, LEFT]
-    return node, count_entries_up_to(keys, rows, node, 0, links[node, COUNT], key, row) - 1
-
-
-@expand
-def remove(links, keys, rows, state, key):  # type: ignore[no-untyped-def]
-    """Remove the oldest row, whose key is `key`."""
-    node, slot = seek(links, keys, key)
-    take_out(links, keys, rows, node, slot)
-    count = links[node, COUNT]
-    if slot == 0:
-        links[node, LEAST] = keys[node, 0]
-    left = links[node, LEFT]
-    right = links[node, RIGHT]
-    if left != 0 and right != 0:
-        if count < LOW_ROWS:
-            before = links[node, PREV]
-            fill_from_before(links, keys, rows, node, min(FILL_ROWS - count, links[before, COUNT]))
-            if links[before, COUNT] == 0:
-                unlink(links, keys, rows, state, before)
-    elif count == 0:
-        unlink(links, keys, rows, state, node)
-    elif left != 0:
-        if count + links[left, COUNT] <= MERGE_ROWS:
-            fill_from_before(links, keys, rows, node, links[left, COUNT])
-            unlink(links, keys, rows, state, left)
-    elif right != 0 and count + links[right, COUNT] <= MERGE_ROWS:
-        for i in range(links[right, COUNT]):
-            keys[node, count + i] = keys[right, i]
-            rows[node, count + i] = rows[right, i]
-        links[node, COUNT] += links[right, COUNT]
-        unlink(links, keys, rows, state, right)
+    sorted_keys, spare_keys = np.empty(count, np.int64), np.empty(count, np.int64)
+    order, spare_order = np.empty(count, np.int32), np.empty(count, np.int32)
+    sort_keys(keys, sorted_keys, order, spare_keys, spare_order)
+    old_keys, old_rows = live_entries(nodes, state)
+    all_keys, all_rows = merge_entries(old_keys, old_rows, sorted_keys, order, state[INSERTED])
+    build_links(links, state, fill_nodes(nodes, state, all_keys, all_rows))
+    state[INSERTED] += count
 
 
 @kernel
 def run_ttree(  # type: ignore[no-untyped-def]
-    nodes, state, row_keys, keys_base, key_low, key_high, row_from, row_until, end, floor,
+    nodes, links, state, row_keys, keys_base, key_low, key_high, row_from, row_until, end, floor,
     cursor, out_prober, out_row, found, counting,
 ):  # fmt: skip
     """Insert, expire and probe in order (see indexes/index.py). Returns how many pairs there are now.
 
-    nodes     (links, keys, rows) as above
     row_keys  int64 by row
-    end       rows below are to be inserted in the end, and rows below `floor` to be removed
+    end       rows below are to be inserted in the end, and rows below `floor` have expired then
     found     pairs that are in the output already
 
-    The caller owns the output; when it is full the cursor says where to go on. When nodes might run out
+    The caller owns the output; when it is full the cursor says where to go on. When nodes run out
     the kernel stops with state[SHORT] = 1, to be called again, with more nodes and the pairs found.
     """
-    links, keys, rows = borrowed(nodes[0]), borrowed(nodes[1]), borrowed(nodes[2])
+    nodes = borrow_nodes(nodes)
+    links = Links(borrowed(links.child), borrowed(links.parent), borrowed(links.height))
     state = borrowed(state)
     cursor = borrowed(cursor)
     out_prober = borrowed(out_prober)
     out_row = borrowed(out_row)
+    row_keys = borrowed(row_keys)
+    sought = np.empty(AT_ONCE, np.int64)
+    at = np.empty(AT_ONCE, np.uint32)
+    place = np.empty(AT_ONCE, np.uint32)
+    far = np.empty(AT_ONCE + 1, np.int32)
     state[SHORT] = 0
     prober = cursor[PROBER]
     while prober <= len(key_low):
-        # Past the last prober there is one more round, for the rows that none of them saw.
+        # Rows are inserted before the first of the probers that see some of them is served, if they are not
+        # too many: a prober passes over what it does not see. Past the last prober there is one more round,
+        # for the rows that none of them saw.
         last = prober == len(key_low)
         oldest = floor if last else row_from[prober]
         until = end if last else row_until[prober]
-        # 1. expire
-        for row in range(state[EXPIRED], min(oldest, state[INSERTED])):
-            remove(links, keys, rows, state, row_keys[row - keys_base])
-        # Rows that expire before anyone can see them are not inserted.
-        row = max(state[INSERTED], min(oldest, until))
-        state[EXPIRED] = max(state[EXPIRED], min(oldest, row))
+        live = state[INSERTED] - max(state[EXPIRED], min(oldest, state[INSERTED]))
+        is_many = MANY_PART * (end - state[INSERTED]) > live
+        stop = prober + 1
+        reach = state[INSERTED] + (max(AT_ONCE, live * 3 // 4) if is_many else AT_ONCE)
+        while stop < len(key_low) and row_until[stop] <= reach:
+            until = row_until[stop]
+            stop += 1
+        # 1. expire; rows that do before anyone can see them are not inserted
+        state[INSERTED] = max(state[INSERTED], min(oldest, until))
+        state[EXPIRED] = max(state[EXPIRED], min(oldest, state[INSERTED]))
         # 2. insert
-        while row < until:
-            if state[IN_USE] + 1 == len(links):
-                state[INSERTED] = row
-                state[SHORT] = 1
-                cursor[PROBER] = prober
-                return found
-            insert(links, keys, rows, state, row_keys[row - keys_base], row)
-            row += 1
-        state[INSERTED] = row
+        if is_many and state[INSERTED] < until:
+            insert_many(nodes, links, state, row_keys[state[INSERTED] - keys_base : until - keys_base])
+        while state[INSERTED] < until and not state[SHORT]:
+            first = state[INSERTED] - keys_base
+            some = row_keys[first : min(first + AT_ONCE, until - keys_base)]
+            insert_few(nodes, links, state, some, sought[: len(some)], at, place)
+        if state[SHORT]:
+            cursor[PROBER] = prober
+            return found
         if last:
             break
         # 3. probe
-        low = key_low[prober]
-        high = key_high[prober]
-        if low <= high:
-            if cursor[RESUME]:
-                cursor[RESUME] = 0
-                node, slot = seek_entry(links, keys, rows, cursor[AT_KEY], cursor[AT_ROW])
-            else:
-                node, slot = seek(links, keys, low)
+        if cursor[RESUME]:
+            cursor[RESUME] = 0
+            node, slot = seek_entry(nodes, links, state, cursor[AT_KEY], cursor[AT_ROW], sought[:1], at)
             found, complete = emit(
-                links, keys, rows, node, slot, high, prober, cursor, out_prober, out_row, found, counting
-            )
+                nodes, state, node, slot, key_high[prober], row_from[prober], row_until[prober],
+                prober, cursor, out_prober, out_row, found, counting,
+            )  # fmt: skip
             if not complete:
                 return found
-        prober += 1
+            prober += 1
+        while prober < stop:
+            if state[WASTED] > state[USED] * NODE_ROWS:
+                pack(nodes, nodes, links, state)
+            part_end = min(stop, prober + AT_ONCE)
+            low = key_low[prober:part_end]
+            descend(nodes, links, state, low, at)
+            find_places(nodes.keys, low, at, place)
+            found, complete = serve(
+                nodes, state, prober, low, key_high[prober:part_end], row_from[prober:part_end],
+                row_until[prober:part_end], at, place, far, cursor, out_prober, out_row, found, counting,
+            )  # fmt: skip
+            if not complete:
+                return found
+            prober = part_end
     cursor[PROBER] = prober
     cursor[DONE] = 1
     return found
