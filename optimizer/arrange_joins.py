@@ -17,7 +17,7 @@ from penstock.engine.plan import EQUALITY, CommonJoin
 
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
-from .load import Ends, ends_in_seconds, ends_in_units, is_selective, still_there, workload_of
+from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import chain_edge_costs, cpu_opt_ends, estimate_strategies
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
 from .weights import Weights
@@ -62,7 +62,7 @@ class Arranger:
     def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
         """An index for each window, that of the longest of all members."""
         kinds = []
-        counts = len(join.members) > 1 and all(member.counting for member in join.members)
+        counts = len(join.members) > 1 and bool(join.roster.counting.all())
         forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
@@ -79,15 +79,15 @@ class Arranger:
 
     def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> Ends:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
-        if all(side.is_uniform for side in join.sides) and not is_selective(join.members):
+        if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW
-        now = still_there(join.arrangement.ends, join.members)
+        now = still_there(join.arrangement.ends, join.roster.sizes)
         if self._sharing == "auto" and not self._is_due(join):
             return now
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
         if self._sharing == "auto":
-            delivers = not all(member.counting for member in join.members)
+            delivers = not join.roster.counting.all()
             names = ("mem-opt", "cpu-opt")
             costs = estimate_strategies(load, self._weights, kinds, *cheapest, names, delivers)
             gain = 1 - costs["cpu-opt"].cores / costs["mem-opt"].cores

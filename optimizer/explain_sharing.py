@@ -49,7 +49,6 @@ from .sharing_cost import (
     StrategyCost,
     Workload,
     estimate_strategies,
-    probed_sides,
 )
 from .statistics import JoinEstimate, Rates, estimate_common, measure_sides
 from .weights import Weights
@@ -135,7 +134,7 @@ class SharedJoins:
                 seen_load = workload_of(group.members, layout.sides, seen)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
-        probed = probed_sides(load)
+        probed = load.sides
         for side in layout.sides:
             shown.below.append(self._side(layout, side, expected, load, probed[side.number], kinds))
         shown.data["sides"] = [side.data for side in shown.below]
@@ -521,7 +520,7 @@ def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     pairs = pairs_found(layout)
     met: float = sum(side.met for join in layout.group.joins for side in join.sides)
     if layout.is_chain:  # what its males met is not counted, but follows from the rates
-        sides = probed_sides(workload_of(layout.members, layout.sides, seen))
+        sides = workload_of(layout.members, layout.sides, seen).sides
         met = sum(rows_met(side, span_s(*layout.sides)) for side in sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
 

@@ -45,6 +45,7 @@ from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue
+from ..roster import Roster
 from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..verify import equal_keys
@@ -56,6 +57,7 @@ from .take_rows import Fault, take_rows
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
+QUIET_STEPS = 4  # batches after a change of members before what can wait is thought over: one pause, not two
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
@@ -87,6 +89,8 @@ class WindowJoin:
             Side(1, common.right, types[1], queues[1], bands[1]),
         )
         self.members: list[Member] = []
+        self.roster = Roster.of(())
+        """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
         self._arrange = arrange
         self._on_failure = on_failure
@@ -94,7 +98,11 @@ class WindowJoin:
         self._is_stale = False
         """Whether members have come or gone."""
         self.is_due = False
-        """Whether how rows are kept is to be thought over."""
+        """Whether how rows are kept is to be thought over now."""
+        self._is_put_off = False
+        """Whether it is, when no member has come or gone for a few batches."""
+        self._quiet = 0
+        """Batches since members came or went."""
         self._counted: list[Member] = []
         self._delivered: list[Member] = []
         self._count_index: QueryIndex | None = None
@@ -152,30 +160,37 @@ class WindowJoin:
                 side.adopt(held)
 
     def reconsider(self) -> None:
-        """Ask again how rows should be kept, before the next batch."""
-        self.is_due = True
+        """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
+        self._is_put_off = True
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
-        if not (self._is_stale or self.is_due) or self._working or not self.members:
+        if self._working or not self.members:
             return
+        self.is_due = self._is_put_off and self._quiet >= QUIET_STEPS
+        if not (self._is_stale or self.is_due):
+            return
+        if self._is_stale:
+            self.roster = self.roster.after(self.members)
+            self._quiet = 0
         arrangement = self._arrange(self)
-        self.is_due = False
+        self._is_put_off = self._is_put_off and not self.is_due
         if not self._is_stale and arrangement == self.arrangement:
             return
         self._is_stale = False
         self.arrangement = arrangement
         self.settle()
+        roster = self.roster
         new = [member for member in self.members if member.is_new]
-        must_move = [side.prepare(self.members, new, self.arrangement) for side in self.sides]
-        self._counted = [member for member in self.members if member.counting]
-        self._delivered = [member for member in self.members if not member.counting]
-        whole = index_members(self.members, self.sides)
+        must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
+        counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
+        self._counted, self._delivered = counted.members, delivered.members
+        whole = index_members(roster, self.sides)
         self._count_index = self._report_index = whole
         if self._counted and self._delivered:
             self._count_index, self._report_index = (
-                index_members(self._counted, self.sides),
-                index_members(self._delivered, self.sides),
+                index_members(counted, self.sides),
+                index_members(delivered, self.sides),
             )
         self._read = [
             sorted({i for member in self._delivered for i in member.node.sides[side].columns})
@@ -185,17 +200,18 @@ class WindowJoin:
         self._to_all = (
             whole.is_plain
             and not self._instants
-            and all({one.sizes[side.number] for one in self._delivered} == {side.size} for side in self.sides)
+            and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
         )
         may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
-        demand = demands_of(self._delivered, self.sides)
-        self._demands = demand.low, demand.high, demand.bits
-        self._cells = cells_of(self.members, self.sides, self._cells) if may_count else None
-        note_coverage(self.members, self.sides, self._now)
+        self._cells = cells_of(roster, self.sides, whole.slices, self._cells) if may_count else None
+        if self._delivered:
+            demand = demands_of(delivered, self.sides)
+            self._demands = demand.low, demand.high, demand.bits
+        note_coverage(roster, self.sides, self._now)
         part = self.arrangement.part
-        others: dict[int, list[Member]] = {}  # of a part's other side, only rows that its members take
+        others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:
-            others[1 - part.side] = [m for m in self.members if m.sizes[part.side] <= part.up_to]
+            others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             other = others.get(side.number)
             side.query_index = whole if other is None else index_members(other, self.sides)
@@ -214,9 +230,9 @@ class WindowJoin:
         self._unsettled = False
         self._in_cells = 0
         found = self._count_index.settle() if self._cells is None else self._cells.settle()
-        for member, count in zip(self._counted, found.tolist(), strict=True):
-            member.found += count
-            self.counters.rows_out += count
+        for at in np.flatnonzero(found).tolist():
+            self._counted[at].found += int(found[at])
+        self.counters.rows_out += int(found.sum())
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -269,6 +285,7 @@ class WindowJoin:
                 precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
                 direction.begin(side, number, other, side.probes_by(other, shelf, row_until))
         self._working = True
+        self._quiet += 1
         return True
 
     def _report_faults(self) -> bool:
@@ -293,7 +310,7 @@ class WindowJoin:
                 continue
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
-                slices, histogram = index.slices(number), index.histogram(number)
+                slices, histogram = index.slices[number], index.histogram(number)
                 if len(slices.ends) == 1:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found

@@ -34,6 +34,7 @@ from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
 from ..queue import Queue
+from ..roster import Roster
 from ..shelf import Shelf
 from ..shelves_view import ShelvesView
 from ..store import valid_bytes
@@ -73,7 +74,7 @@ class Side:
         self.is_uniform = True
         """All members ask for `predicate`, and nothing else is kept."""
         self.lineage = Lineage(())
-        self._asked: tuple[Sequence[Member], Demand] | None = None
+        self._asked: tuple[Roster, Demand] | None = None
         """The members whose demands were last asked for, until they change."""
         self.generation = 0
         self.births_matter = False
@@ -298,17 +299,22 @@ class Side:
             return ()
         return (*self.lineage.leaf_counts, *([self.generation + 1] if self.births_matter else []))
 
-    def demands(self, members: Sequence[Member]) -> Demand:
-        """What each member asks of the tags of this side's rows."""
+    def demands(self, members: Roster) -> Demand:
+        """What each asks of the tags of this side's rows: the members it was prepared for, or some."""
         if self._asked is None or self._asked[0] is not members:
-            self._asked = members, self._demands_of(members)
+            self._asked = members, self._demands_of(members.members, members.numbers[self.number])
         return self._asked[1]
 
-    def _demands_of(self, members: Sequence[Member]) -> Demand:
+    def demand_of(self, member: Member) -> Demand:
+        """The same of one of them."""
+        numbers = [] if self.is_uniform else [self.lineage.number(member.predicates[self.number])]
+        return self._demands_of([member], np.array(numbers, np.int64))
+
+    def _demands_of(self, members: Sequence[Member], numbers: NDArray) -> Demand:
         if self.is_uniform:
             nothing = np.empty((len(members), 0), np.int32)
             return Demand(nothing, nothing, np.empty((len(members), 0), np.int64))
-        demand = self.lineage.demands([member.predicates[self.number] for member in members])
+        demand = self.lineage.demands_of(numbers)
         if not self.births_matter:
             return demand
         born = np.array([member.born[self.number] for member in members], np.int32).reshape(-1, 1)
@@ -423,20 +429,20 @@ class Side:
 
     # -- members come and go ------------------------------------------------------------------------
 
-    def prepare(self, members: Sequence[Member], new: Sequence[Member], arrangement: Arrangement) -> bool:
+    def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
         """Take a changed set of members into account; True if stored rows must be laid out anew.
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
         """
-        predicates = list(dict.fromkeys(member.predicates[self.number] for member in members))
+        predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
         self.lifetimes = NO_ROWS
-        self.size = max(member.sizes[self.number] for member in members)
+        self.size = int(roster.sizes[self.number].max())
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
         self._add_columns(new)
-        self.births_matter = self.oldest_birth < max(member.born[self.number] for member in members)
+        self.births_matter = self.oldest_birth < max([member.born[self.number] for member in roster.members])
         self.is_uniform = (
             len(predicates) == 1
             and not self.births_matter
