@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
@@ -17,6 +19,7 @@ from penstock.engine.plan import EQUALITY, CommonJoin
 
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
+from .cost import direction_cost, key_count_cost
 from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import chain_edge_costs, cpu_opt_ends, estimate_strategies
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
@@ -28,6 +31,8 @@ ENTER_GAIN = (
 )
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
+ENTER_BY_KEY = 0.5  # of the cost of finding pairs, below which they are counted by key
+LEAVE_BY_KEY = 0.8  # and above which they are found again
 
 
 class Arranger:
@@ -44,14 +49,15 @@ class Arranger:
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
-        kinds = self._kinds(join, seen)
+        by_key = self._counts_by_key(join, seen)
+        kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
         match self._sharing:
             case "pull-up" | "push-down":
                 return Arrangement(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
-                return Arrangement(kinds, self._ends(join, kinds, seen))
+                return Arrangement(kinds, self._ends(join, kinds, seen), by_key=by_key)
             case _:
-                return Arrangement(kinds)
+                return Arrangement(kinds, by_key=by_key)
 
     def estimate(self, join: WindowJoin) -> JoinEstimate:
         """What is known of a join: measured, where enough rows have come."""
@@ -76,6 +82,21 @@ class Arranger:
             else:
                 kinds.append(choose_index(condition, direction, self._weights, force).kind)
         return kinds[0], kinds[1]
+
+    def _counts_by_key(self, join: WindowJoin, seen: JoinEstimate) -> bool:
+        """Whether pairs should be counted by key and not found, as far as the join can do that."""
+        roster, weights = join.roster, self._weights
+        if join.common.condition != EQUALITY or not roster.counting.all() or any(self._forced):
+            return False
+        if not seen.measured:
+            return join.arrangement.by_key
+        found = counted = 0.0
+        for side, direction in zip(join.sides, (seen.by_right, seen.by_left), strict=True):
+            slices = len(np.unique(roster.sizes[side.number]))
+            counters = slices * (side.leaf_counts[0] if side.leaf_counts else 1)
+            found += direction_cost("hash", direction, weights)
+            counted += key_count_cost(direction, slices, counters, weights)
+        return counted < found * (LEAVE_BY_KEY if join.arrangement.by_key else ENTER_BY_KEY)
 
     def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> Ends:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.batch import Batch
+from penstock.engine.buffer import RowBuffer
 from penstock.engine.expression import Column
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
@@ -31,6 +32,7 @@ from penstock.engine.ingest import StreamSchema
 from penstock.engine.kernels.bounds import first_alive, first_within, precede
 from penstock.engine.kernels.jit import kernel
 from penstock.engine.kernels.merge import merge_pairs
+from penstock.engine.key_counts import KeyCounts
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
@@ -96,11 +98,11 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     pair = pair_time(effort, rng)
     row = row_time(effort, rng)
     progress(f"{walk * 1e9:.3g} ns a match in a tree, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
-    sharing = slice_time(effort), shelf_time(effort, rng), route_time(effort, rng)
-    slice_row, shelf_probe, route = (seconds * 1e9 for seconds in sharing)
+    sharing = slice_time(effort), shelf_time(effort, rng), route_time(effort, rng), key_time(effort, rng)
+    slice_row, shelf_probe, route, key_count = (seconds * 1e9 for seconds in sharing)
     progress(
         f"shared joins: {slice_row:.3g} ns a row and slice, {shelf_probe:.3g} ns a probe of one more index, "
-        f"{route:.3g} ns a pair and query"
+        f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key"
     )
     return Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
@@ -326,6 +328,27 @@ def route_pairs(ages, values, windows, lows, taken):  # type: ignore[no-untyped-
             count += (ages[pair] < window) & (values[pair] >= low)
         total += count
     return total
+
+
+def key_time(effort: Effort, rng: np.random.Generator, distinct: int = 1_000) -> float:
+    """Seconds for a row to enter or leave a slice where rows are counted by key, or to look its key up.
+
+    A prober comes with every row, and every row leaves the only slice there is: three such steps.
+    """
+    keys = rng.integers(0, distinct, BATCH_ROWS)
+    pos = RowBuffer("int64")
+    pos.append(np.arange(BATCH_ROWS))
+    times, zeros = pos.live.copy(), np.zeros(BATCH_ROWS, np.int64)
+
+    def run() -> float:
+        counts = KeyCounts(0, np.array([BATCH_ROWS // 4]), 1)
+        probes = Probes(keys, keys, zeros, times + 1, BATCH_ROWS)
+        began = processor_time()
+        counts.run(probes, times, None, keys, pos, None, (zeros, 0), np.zeros(2, np.int64))
+        return processor_time() - began
+
+    run()
+    return fastest(8 * effort.runs, run) / (3 * BATCH_ROWS)
 
 
 def machine() -> str:

@@ -39,10 +39,11 @@ from ..kernels.cells import add_pairs
 from ..kernels.merge import merge_pairs
 from ..kernels.pairs import ROW_BITS, ROW_MASK, take_pairs_of
 from ..kernels.slices import Slices
+from ..key_counts import MAX_WIDTH, KeyCounts
 from ..member import Member
 from ..member_index import cells_of, demands_of, index_members
 from ..operator import Counters
-from ..plan import CommonJoin, MemberNode
+from ..plan import EQUALITY, CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue
 from ..roster import Roster
@@ -54,10 +55,11 @@ from .direction import Direction
 from .side import Side, as_matrix
 from .take_rows import Fault, take_rows
 
+FIRST_ROWS = 2_048  # worked before how rows are kept is thought over for the first time
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
-QUIET_STEPS = 4  # batches after a change of members before what can wait is thought over: one pause, not two
+QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
@@ -100,9 +102,11 @@ class WindowJoin:
         self.is_due = False
         """Whether how rows are kept is to be thought over now."""
         self._is_put_off = False
-        """Whether it is, when no member has come or gone for a few batches."""
+        """Whether it is, when no member has come or gone for some rows."""
+        self._was_seen = False
+        """Whether enough rows have come to go by them."""
         self._quiet = 0
-        """Batches since members came or went."""
+        """Rows since members came or went."""
         self._counted: list[Member] = []
         self._delivered: list[Member] = []
         self._count_index: QueryIndex | None = None
@@ -114,6 +118,8 @@ class WindowJoin:
         """What the members that are given pairs ask of the tags of both rows (see lineage.py)."""
         self._cells: CellCounts | None = None
         self._in_cells = 0
+        self._by_key = False
+        """Whether pairs are counted by key and not found."""
         self._unsettled = False
         """Whether pairs have been counted since the members' counts were brought up to date."""
         self._directions: list[Direction] = []
@@ -167,7 +173,7 @@ class WindowJoin:
         """Take changes of the members into account; between batches only."""
         if self._working or not self.members:
             return
-        self.is_due = self._is_put_off and self._quiet >= QUIET_STEPS
+        self.is_due |= self._is_put_off and self._quiet >= QUIET_ROWS
         if not (self._is_stale or self.is_due):
             return
         if self._is_stale:
@@ -175,6 +181,7 @@ class WindowJoin:
             self._quiet = 0
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
+        self.is_due = False
         if not self._is_stale and arrangement == self.arrangement:
             return
         self._is_stale = False
@@ -204,6 +211,9 @@ class WindowJoin:
         )
         may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
         self._cells = cells_of(roster, self.sides, whole.slices, self._cells) if may_count else None
+        self._by_key = self.arrangement.by_key and self.may_count_by_key
+        for shelf in (shelf for side in self.sides for shelf in side.shelves):
+            shelf.key_counts = None  # rows move, and slices end elsewhere
         if self._delivered:
             demand = demands_of(delivered, self.sides)
             self._demands = demand.low, demand.high, demand.bits
@@ -238,7 +248,7 @@ class WindowJoin:
 
     def step(self, quantum: int) -> bool:
         self.refresh()
-        if not self._working and not self._begin(min(quantum, STEP_ROWS)):
+        if not self._working and not self._begin(min(quantum, STEP_ROWS if self._was_seen else FIRST_ROWS)):
             return self._pass_time()
         if not self._working:
             return True  # what failed has gone
@@ -252,6 +262,8 @@ class WindowJoin:
             self._working = False
             self._pass_time()
             self._report_faults()
+            if not self._was_seen and min(side.rows_in for side in self.sides) >= FIRST_ROWS:
+                self._was_seen = self.is_due = True
         return True
 
     def _begin(self, rows: int) -> bool:
@@ -285,7 +297,7 @@ class WindowJoin:
                 precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
                 direction.begin(side, number, other, side.probes_by(other, shelf, row_until))
         self._working = True
-        self._quiet += 1
+        self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
 
     def _report_faults(self) -> bool:
@@ -300,6 +312,17 @@ class WindowJoin:
 
     # -- counting -----------------------------------------------------------------------------------
 
+    @property
+    def may_count_by_key(self) -> bool:
+        """Whether pairs need not be found to be counted: equal keys decide, and by few enough counters."""
+        index = self._count_index
+        if index is None or self._delivered or self._instants or self.left.verified:
+            return False
+        if self.common.condition != EQUALITY or not (index.is_plain or self._cells is not None):
+            return False
+        leaves = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
+        return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
+
     def _count(self) -> None:
         index = self._count_index
         assert index is not None, "members without an index"
@@ -311,7 +334,7 @@ class WindowJoin:
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
                 slices, histogram = index.slices[number], index.histogram(number)
-                if len(slices.ends) == 1:
+                if len(slices.ends) == 1 and not self._by_key:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found
                     side.found += found
@@ -344,6 +367,14 @@ class WindowJoin:
                 of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
             if shelf.leaves:
                 leaves, stride = shelf.leaves[0], strides[number]
+        if self._by_key:
+            first = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
+            found = self._key_counts(direction, slices).run(
+                probes, by.ts, by.reach, shelf.index.keys, shelf.pos, leaves if stride else None,
+                (first, stride), histogram,
+            )  # fmt: skip
+            direction.side.found += found
+            return found
         if isinstance(shelf.index, HashIndex):
             cells = None if strides is None else (of_prober, leaves, stride)
             found = shelf.index.run_slices(probes, by.ts, shelf.pos, slices, histogram, cells)
@@ -358,6 +389,15 @@ class WindowJoin:
             np.empty(COUNTED_AT_ONCE, np.int64), np.empty(COUNTED_AT_ONCE, np.int64),
         )  # fmt: skip
         return found
+
+    def _key_counts(self, direction: Direction, slices: Slices) -> KeyCounts:
+        """The counters of a shelf by key, set up if there are none."""
+        shelf, side = direction.shelf, direction.side
+        if shelf.key_counts is None:
+            ends = slices.ends[: slices.ends.searchsorted(shelf.lifetime, side="right")]
+            leaves = side.leaf_counts[0] if shelf.leaves else 1
+            shelf.key_counts = KeyCounts(shelf.store.ts.tail, ends, leaves)
+        return shelf.key_counts
 
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
