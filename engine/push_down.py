@@ -109,8 +109,8 @@ class PushDown:
 
     def _recut(self) -> None:
         """Cut the parts anew for the members there are, and deal the rows out again."""
-        self.settle()
         self._drain()
+        self.settle()
         rows = self._collect()
         old, self._parts = self._parts, []
         for number, part in enumerate(self._cuts()):

@@ -5,6 +5,7 @@ Rows have numbers that only grow; the oldest leave first, all at the same age, s
     pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
     words   bits of the predicates that no dimension covers
+    takers  where few members are given pairs, a bit for each whose predicate it satisfies
     births  how often the stored columns had changed when it came; what came before a column was kept lacks it
 """
 
@@ -47,6 +48,7 @@ class Shelf:
         self.leaves = [RowBuffer("int32") for _ in range(dimensions)]
         self.words = [RowBuffer("int64") for _ in range(words)]
         self.births: RowBuffer | None = None
+        self.takers: RowBuffer | None = None
         self.key_counts: KeyCounts | None = None
         """Where pairs are counted by key and not found in the index."""
         self.first_row = 0
@@ -104,7 +106,7 @@ class Shelf:
     @property
     def buffers(self) -> list[RowBuffer]:
         """What is kept beside the store and the index."""
-        extra = [buffer for buffer in (self.places, self.births) if buffer is not None]
+        extra = [one for one in (self.places, self.births, self.takers) if one is not None]
         return [*extra, *self.leaves, *self.words]
 
     def reindex(self, kind: str) -> None:

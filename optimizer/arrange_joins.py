@@ -50,6 +50,8 @@ class Arranger:
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
+        if join.is_first_look and not by_key:
+            return join.arrangement
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
         match self._sharing:
             case "pull-up" | "push-down":

@@ -51,11 +51,12 @@ from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..verify import equal_keys
 from ..window import MAX_TS
+from .dealer import Dealer
 from .direction import Direction
 from .side import Side, as_matrix
 from .take_rows import Fault, take_rows
 
-FIRST_ROWS = 2_048  # worked before how rows are kept is thought over for the first time
+FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
@@ -105,6 +106,8 @@ class WindowJoin:
         """Whether it is, when no member has come or gone for some rows."""
         self._was_seen = False
         """Whether enough rows have come to go by them."""
+        self.is_first_look = False
+        """Whether that was just now: what can wait for more of them is not thought over."""
         self._quiet = 0
         """Rows since members came or went."""
         self._counted: list[Member] = []
@@ -116,6 +119,7 @@ class WindowJoin:
         self._to_all = False
         self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
         """What the members that are given pairs ask of the tags of both rows (see lineage.py)."""
+        self._dealer: Dealer | None = None
         self._cells: CellCounts | None = None
         self._in_cells = 0
         self._by_key = False
@@ -173,15 +177,15 @@ class WindowJoin:
         """Take changes of the members into account; between batches only."""
         if self._working or not self.members:
             return
-        self.is_due |= self._is_put_off and self._quiet >= QUIET_ROWS
-        if not (self._is_stale or self.is_due):
+        self.is_due = self._is_put_off and self._quiet >= QUIET_ROWS
+        if not (self._is_stale or self.is_first_look or self.is_due):
             return
         if self._is_stale:
             self.roster = self.roster.after(self.members)
             self._quiet = 0
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
-        self.is_due = False
+        self.is_first_look = False
         if not self._is_stale and arrangement == self.arrangement:
             return
         self._is_stale = False
@@ -217,6 +221,9 @@ class WindowJoin:
         if self._delivered:
             demand = demands_of(delivered, self.sides)
             self._demands = demand.low, demand.high, demand.bits
+        self._dealer = Dealer(delivered) if self._may_deal else None
+        for side in self.sides if self._dealer is not None else ():
+            side.dealt = None if side.is_uniform else side.demands(delivered)
         note_coverage(roster, self.sides, self._now)
         part = self.arrangement.part
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
@@ -248,7 +255,7 @@ class WindowJoin:
 
     def step(self, quantum: int) -> bool:
         self.refresh()
-        if not self._working and not self._begin(min(quantum, STEP_ROWS if self._was_seen else FIRST_ROWS)):
+        if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         if not self._working:
             return True  # what failed has gone
@@ -262,13 +269,16 @@ class WindowJoin:
             self._working = False
             self._pass_time()
             self._report_faults()
-            if not self._was_seen and min(side.rows_in for side in self.sides) >= FIRST_ROWS:
-                self._was_seen = self.is_due = True
+            if not self._was_seen and sum(side.rows_in for side in self.sides) >= FIRST_ROWS:
+                self._was_seen = self.is_first_look = True
         return True
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
-        taken, self._faults = take_rows(self.sides, self.inputs, self._instants, rows)
+        rows = rows if self._was_seen else min(rows, FIRST_ROWS)
+        taken, self._faults = take_rows(
+            self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
+        )
         if taken[0] is None and taken[1] is None:
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
@@ -446,9 +456,20 @@ class WindowJoin:
 
     # -- delivering ---------------------------------------------------------------------------------
 
+    @property
+    def _may_deal(self) -> bool:
+        """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
+        few = 0 < len(self._delivered) <= FEW_MEMBERS and not self._counted and not self._to_all
+        return few and not (self._instants or self.left.verified or self.arrangement.routed)
+
     def _deliver(self) -> None:
         for direction in self._directions:
             direction.fill()
+        if self._dealer is not None:
+            views = self._views()
+            for member, *pairs in self._dealer.deal(self._directions):
+                self._emit(member, views, *pairs)
+            return
         ts, left, right = self._checked(*self._merged())
         if not len(ts):
             return

@@ -27,6 +27,7 @@ from ..expression import Expression, columns_of
 from ..functions import may_raise
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
+from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from ..lineage import Demand, Failure, Lineage
@@ -76,6 +77,8 @@ class Side:
         self.lineage = Lineage(())
         self._asked: tuple[Roster, Demand] | None = None
         """The members whose demands were last asked for, until they change."""
+        self.dealt: Demand | None = None
+        """What members ask of rows for which the takers are kept."""
         self.generation = 0
         self.births_matter = False
         self.arrangement = Arrangement(("scan", "scan"))
@@ -103,6 +106,8 @@ class Side:
         self.high: NDArray = NO_ROWS
         self.leaves: tuple[NDArray, ...] = NO_TAGS
         self.words: tuple[NDArray, ...] = NO_TAGS
+        self.takers: NDArray = NO_ROWS
+        """Of each row a bit for each of a few members that take it; none if all take all."""
         self.reach: NDArray | None = None
         """How far back each row looks on the other side; None: as far as there are rows."""
         self.places: NDArray = NO_ROWS
@@ -148,7 +153,7 @@ class Side:
         self.come += len(self.come_ts)
         for shelf in self.shelves:
             shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
-        self.come_ts = self.ts = self.low = self.high = self.places = NO_ROWS
+        self.come_ts = self.ts = self.low = self.high = self.places = self.takers = NO_ROWS
         self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
@@ -250,6 +255,7 @@ class Side:
         self, arrays: Sequence[pa.Array], keys: NDArray, lifetime: NDArray | None, births: int | NDArray
     ) -> None:
         """Each row to the shelf of its lifetime; `refs` says where each is."""
+        self.takers = self._find_takers()
         places = self.places if self.is_numbered else None
         ends = None if lifetime is None else self._ends_of(lifetime)
         if ends is None or (len(ends) and (ends == ends[0]).all()):
@@ -257,6 +263,8 @@ class Side:
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births)
+            if shelf.takers is not None:
+                shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
             return
         self._refs = np.empty(len(self.ts), np.int64)
@@ -272,6 +280,8 @@ class Side:
                 [values[rows] for values in self.leaves], [values[rows] for values in self.words],
                 births if isinstance(births, int) else births[rows],
             )  # fmt: skip
+            if shelf.takers is not None:
+                shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
     def _ends_of(self, lifetime: NDArray) -> NDArray:
@@ -289,8 +299,19 @@ class Side:
                 return number
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
+        shelf.takers = None if self.dealt is None else RowBuffer("int64")
         self.shelves.append(shelf)
         return len(self.shelves) - 1
+
+    def _find_takers(self) -> NDArray:
+        """Who takes the rows of the batch."""
+        if self.dealt is None:
+            return NO_ROWS
+        leaves = as_matrix(self.leaves, len(self.ts), np.int32)
+        words = as_matrix(self.words, len(self.ts), np.int64)
+        takers = np.empty(len(self.ts), np.int64)
+        find_takers(leaves, words, self.dealt.low, self.dealt.high, self.dealt.bits, takers)
+        return takers
 
     @property
     def leaf_counts(self) -> tuple[int, ...]:
@@ -450,7 +471,7 @@ class Side:
         )
         self.predicate = predicates[0] if self.is_uniform else None
         self.lineage = Lineage(() if self.is_uniform else predicates, self.lineage)
-        self._asked = None
+        self._asked = self.dealt = None
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
