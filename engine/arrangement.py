@@ -26,6 +26,8 @@ class Arrangement:
     ends: ages at which rows may leave, per side, where the chain's slices end; None: every query's window.
     routed: each pair is tested against each query, as a router behind the join would.
     by_key: pairs that are only counted are not found, where rows can be counted by key instead.
+    is_apart: each query should have a join of its own.
+    is_numbered: places in the stream are kept with rows, so that copies of one are known as such.
     """
 
     indexes: tuple[str, str]
@@ -34,3 +36,5 @@ class Arrangement:
     routed: bool = False
     part: Part | None = None
     by_key: bool = False
+    is_apart: bool = False
+    is_numbered: bool = False

@@ -141,6 +141,10 @@ class Lineage:
     def _numbers(self) -> dict[Expression | None, int]:
         return {predicate: number for number, predicate in enumerate(self._order)}
 
+    def knows(self, predicate: Expression | None) -> bool:
+        """Whether a predicate is among those given."""
+        return predicate in self._numbers
+
     def number(self, predicate: Expression | None) -> int:
         """The place of a predicate among those given."""
         return self._numbers[predicate]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.expression import Expression, conjuncts
+from penstock.engine.kernels.deal import MAX_TAKERS, count_takers, find_takers
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
@@ -68,10 +69,32 @@ def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
     expected: dict[Hashable, float] = {
         predicate: expected_share(predicate) for predicate in predicates if predicate is not None
     }
+    if side.sample is not None and len(members) <= MAX_TAKERS:
+        known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
+        expected |= measured_shares(known, side, *side.sample) if known else {}
     if len(side.lifetimes) < MIN_MEASURED_ROWS or side.rows_in < MIN_MEASURED_ROWS:
         return IndependentShares(expected)
     sizes = np.array([member.sizes[side.number] for member in members], np.int64)
     return MeasuredShares(expected, sizes, side.lifetimes)
+
+
+def measured_shares(
+    members: Sequence[Member], side: Side, leaves: NDArray, words: NDArray
+) -> dict[Hashable, float]:
+    """Of rows with these tags, the share that satisfies each member's predicate; never quite none."""
+    demands = [side.demand_of(member) for member in members]
+    low, high, bits = (
+        np.concatenate([getattr(one, name) for one in demands]) for name in ("low", "high", "bits")
+    )
+    takers = np.empty(leaves.shape[1], np.int64)
+    find_takers(leaves, words, low, high, bits, takers)
+    counts = np.zeros(len(members), np.int64)
+    count_takers(takers, counts)
+    found = (counts + 0.5) / (len(takers) + 1)
+    pairs = zip(members, found.tolist(), strict=True)
+    return {
+        member.predicates[side.number]: share for member, share in pairs if member.predicates[side.number]
+    }
 
 
 @lru_cache(maxsize=16_384)

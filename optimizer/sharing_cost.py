@@ -35,6 +35,8 @@ from .statistics import UNBOUNDED_S
 from .weights import Weights
 
 MOST_ENDS = 200  # between which the cheapest chain is sought
+DEALT_TO = 4  # queries among which pairs are dealt out when that is timed: half the time is for them
+MOST_DEALT_TO = 16  # of more, those that take a pair are looked up
 MIN_GAIN = 0.1  # of mem-opt's cost that another strategy must save to be preferred: it may keep more rows
 GRID_ROWS = np.concatenate(([0.0], 2 ** np.arange(0, 60.25, 0.25)))  # sizes of index to know the accesses of
 
@@ -513,6 +515,20 @@ def in_shelves(
     cores = sum(cores for _, cores in found) + (load.left_rate + load.right_rate) * weights.row
     note = f"{counted(counts[0], 'shelf', 'shelves')} left, {counts[1]:,} right"
     return StrategyCost(sum(rows for rows, _ in found), cores, note)
+
+
+def dealing_cores(load: Workload, weights: Weights) -> float:
+    """Cores for dealing out the pairs that one join finds among queries that are given them.
+
+    Calibrated with DEALT_TO queries. Where all ask the same, whatever is found satisfies it.
+    """
+    if len(set(zip(*(side.numbers.tolist() for side in load.asked), strict=True))) == 1:
+        return 0.0
+    pairs = 0.0
+    for side in load.sides:
+        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
+        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
+    return pairs * weights.deal * (1 + min(len(load.queries), MOST_DEALT_TO) / DEALT_TO) / 2
 
 
 def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> StrategyCost:

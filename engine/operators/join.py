@@ -95,6 +95,8 @@ class WindowJoin:
         self.roster = Roster.of(())
         """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
+        self.part_ways: Callable[[], None] = lambda: None
+        """Called between batches if each member should have a join of its own."""
         self._arrange = arrange
         self._on_failure = on_failure
         self._instants = self.left.by_place or self.right.by_place
@@ -253,8 +255,16 @@ class WindowJoin:
 
     # -- a batch ------------------------------------------------------------------------------------
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a batch is being worked."""
+        return self._working
+
     def step(self, quantum: int) -> bool:
         self.refresh()
+        if self.arrangement.is_apart and not self._working:
+            self.part_ways()
+            return True
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         if not self._working:

@@ -97,6 +97,8 @@ class Side:
         """Rows of the stream before the batch being worked: a ROWS window counts them all."""
         self.lifetimes: NDArray = NO_ROWS
         """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
+        self.sample: tuple[NDArray, NDArray] | None = None
+        """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
         # rows of the batch being worked
@@ -207,6 +209,8 @@ class Side:
         leaves = as_matrix(needed.leaves, batch.length, np.int32)
         lifetime = self.query_index.longest(self.number, self.number, leaves, tags.words)
         needed.lifetimes = lifetime
+        if isinstance(births, int):
+            self._sample_tags(leaves, tags.words)
         arrangement = self.arrangement
         part = arrangement.part
         if part is not None and part.side == self.number:
@@ -239,6 +243,15 @@ class Side:
         """Remember how long some rows live."""
         some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
         self.lifetimes = np.concatenate([self.lifetimes, some])[-4 * SAMPLE_ROWS :]
+
+    def _sample_tags(self, leaves: NDArray, words: NDArray) -> None:
+        """Remember what some rows satisfy."""
+        some = slice(None, None, 1 + leaves.shape[1] // SAMPLE_ROWS)
+        known = (leaves[:, :0], words[:, :0]) if self.sample is None else self.sample
+        self.sample = (
+            np.hstack([known[0], leaves[:, some]])[:, -4 * SAMPLE_ROWS :],
+            np.hstack([known[1], words[:, some]])[:, -4 * SAMPLE_ROWS :],
+        )
 
     @property
     def refs(self) -> NDArray:
@@ -345,7 +358,7 @@ class Side:
     @property
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
-        return self.by_place or self.arrangement.part is not None
+        return self.by_place or self.arrangement.part is not None or self.arrangement.is_numbered
 
     @property
     def tag_widths(self) -> tuple[int, int]:
@@ -459,6 +472,7 @@ class Side:
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
         self.lifetimes = NO_ROWS
+        self.sample = None
         self.size = int(roster.sizes[self.number].max())
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
@@ -533,6 +547,7 @@ class Side:
         self.come = former.come + len(former.come_ts)
         self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
+        self.found, self.met = former.found, former.met
         self.columns, self.generation = list(former.columns), former.generation
 
     def adopt(self, rows: StoredRows) -> None:
