@@ -124,7 +124,8 @@ def test_queries_that_have_little_in_common_part_and_come_together_for_another()
     feed(engine, 4, rng, 20)
     (group,) = engine._runtime.groups.values()
     assert len(group.joins) == 8
-    assert "unshared" in engine.explain() and engine.explain(analyze=True)
+    assert "strategy auto: unshared" in engine.explain()
+    assert "joins: q1 " in engine.explain(analyze=True)
     late = engine.query(texts[0].replace("5 SECONDS", "4 SECONDS"))
     feed(engine, 1, rng, 20)
     since = late.complete_from

@@ -39,6 +39,12 @@ PINNED = Weights(
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices are looked at here: queries stay in one join."""
+    monkeypatch.setattr(arrange_joins, "may_run_apart", lambda join: False)
+
+
 def make(rate: float | None = None, **options: Any) -> penstock.Engine:
     """An engine that expects `rate` rows per second of each stream."""
     engine = penstock.Engine(**{"weights": PINNED, **options})

@@ -71,6 +71,8 @@ class Side:
         # how rows are told apart
         self.columns: list[int] = []
         """Columns of the stream that are stored, in order of their slots."""
+        self.since: dict[int, int] = {}
+        """The generation of rows from which on each of them is stored."""
         self.predicate: Expression | None = None
         self.is_uniform = True
         """All members ask for `predicate`, and nothing else is kept."""
@@ -91,6 +93,8 @@ class Side:
         """Pairs found by probing this side."""
         self.met = 0
         """Live rows of this side that its probers could have matched: found / met is the selectivity."""
+        self.before = 0, 0
+        """The same two of a join that this one goes on for."""
         self.first_ts: int | None = None
         self.last_ts = 0
         self.come = 0
@@ -499,8 +503,8 @@ class Side:
             side = member.node.sides[self.number]
             read = {*side.columns, *(() if side.predicate is None else columns_of(side.predicate))}
             fresh |= (lacking := read.difference(self.columns))
-            if lacking and len(self):
-                member.born[self.number] = self.generation + 1
+            self.since |= dict.fromkeys(lacking, self.generation + bool(len(self)))
+            member.born[self.number] = max((self.since[column] for column in read), default=0)
         if not fresh:
             return
         self.columns += sorted(fresh)
@@ -547,8 +551,9 @@ class Side:
         self.come = former.come + len(former.come_ts)
         self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
-        self.found, self.met = former.found, former.met
+        self.before = former.before[0] + former.found, former.before[1] + former.met
         self.columns, self.generation = list(former.columns), former.generation
+        self.since = dict(former.since)
 
     def adopt(self, rows: StoredRows) -> None:
         """Hold rows of another side, all of one lifetime, until members say what is needed of them."""
