@@ -220,7 +220,7 @@ def crossings(gains: list[float], threshold: float) -> int:
 
 
 WAVERING = {
-    "around the gain at which slices are merged": (FAST, (380, 180), ENTER_GAIN, [True, False]),
+    "around the gain at which slices are merged": (FAST, (500, 190), ENTER_GAIN, [True, False]),
     "around the gain at which they are taken apart": (None, (200, 40), LEAVE_GAIN, [False, True]),
 }
 
@@ -235,7 +235,7 @@ def test_slices_are_not_merged_and_taken_apart_in_turn(case: str, gains: list[fl
 
 def test_merged_slices_stay_as_they_are_unless_others_are_clearly_cheaper() -> None:
     """What merging saves changes by a hundredth or two; every change lays out all rows anew."""
-    _, ends = waver(FAST, (380, 180))
+    _, ends = waver(FAST, (500, 190))
     merged = [one for one in ends if one != EVERY_WINDOW]
     assert len(list(itertools.groupby(merged))) == 1
 
