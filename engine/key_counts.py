@@ -10,6 +10,8 @@ Dropped: a row from its counter when the shelf drops it; keys without rows when 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -115,6 +117,6 @@ class KeyCounts:
         assert self._counts.min(initial=0) >= 0, "a negative count"
         assert int(self._taken.sum()) == self._state[USED], "places are miscounted"
         counters = self._counts.reshape(-1, len(self.ends))
-        for s, (newer, older) in enumerate(zip(edges, edges[1:], strict=False)):
+        for s, (newer, older) in enumerate(pairwise(edges)):
             at = self._at.data[older - self._at.base : newer - self._at.base] // len(self.ends)
             assert np.array_equal(np.bincount(at, minlength=len(counters)), counters[:, s]), "a wrong count"
