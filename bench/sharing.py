@@ -7,6 +7,7 @@ the State-Slice trio; queries with selections; queries that come and go; the pap
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -267,6 +268,7 @@ def measure_pauses(
 
     for _ in range(filling):
         push()
+    gc.collect()  # what earlier engines left behind is no part of a pause
     for number, (ask, leaver) in enumerate(zip(new, leaving, strict=True)):
         ordinary = [push()]
         added = push(lambda ask=ask, name=f"new{number}": engine.query(ask.sql, name, count_only=True))  # type: ignore[misc]

@@ -25,6 +25,9 @@ class Arrangement:
     indexes: kind of index on the left and on the right.
     ends: ages at which rows may leave, per side, where the chain's slices end; None: every query's window.
     routed: each pair is tested against each query, as a router behind the join would.
+    by_key: pairs that are only counted are not found, where rows can be counted by key instead.
+    is_apart: each query should have a join of its own.
+    is_numbered: places in the stream are kept with rows, so that copies of one are known as such.
     """
 
     indexes: tuple[str, str]
@@ -32,3 +35,6 @@ class Arrangement:
     by_lifetime: bool = True
     routed: bool = False
     part: Part | None = None
+    by_key: bool = False
+    is_apart: bool = False
+    is_numbered: bool = False

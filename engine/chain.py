@@ -40,6 +40,7 @@ from .operators.take_rows import Fault
 from .plan import CommonJoin, MemberNode
 from .query_index import QueryIndex
 from .queue import Outlet, Queue
+from .roster import Roster
 from .scheduler import QUANTUM_ROWS
 from .types import SqlType
 from .window import FOREVER, MAX_TS
@@ -145,9 +146,10 @@ class ChainGroup:
         left, right = (max(member.sizes[side] for member in self.members) for side in (0, 1))
         part = Part(0, 0, FOREVER, (left, right))
         arrangement = Arrangement(("scan", "scan"), by_lifetime=False, part=part)
-        must_tag = [side.prepare(self.members, new, arrangement) for side in self.sides]
-        index = index_members(self.members, self.sides)
-        note_coverage(self.members, self.sides, self.head.now)
+        roster = Roster.of(self.members)
+        must_tag = [side.prepare(roster, new, arrangement) for side in self.sides]
+        index = index_members(roster, self.sides)
+        note_coverage(roster, self.sides, self.head.now)
         for side, must in zip(self.sides, must_tag, strict=True):
             side.query_index = index
             if must:

@@ -10,77 +10,83 @@ is no narrower kept it, that is as long as that member's window and since that m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from .expression import Expression
-from .member import Member
+import numpy as np
+from numpy.typing import NDArray
+
+from .member import Member, size_of
 from .operators.side import Side
 from .queue import BEGINNING
+from .roster import Roster
 from .window import FOREVER
 
 
-def note_coverage(members: Sequence[Member], sides: Sequence[Side], now: int) -> None:
+class Covers(NamedTuple):
+    """Up to where rows of some predicates may be missing (int64, ascending); the predicates by number."""
+
+    last: NDArray
+    numbers: NDArray
+
+
+def note_coverage(roster: Roster, sides: Sequence[Side], now: int) -> None:
     """Settle `missing` of the new ones among the members; `now`: how far the join has come."""
-    for side in sides:
-        covers: list[tuple[int, Expression | None]] | None = None
-        for member in members:
-            if not member.is_new:
-                continue
-            number = side.number
+    new = [at for at, member in enumerate(roster.members) if member.is_new]
+    for side in sides if new else ():
+        covers: Covers | None = None
+        number = side.number
+        for at in new:
+            member = roster.members[at]
             if member.started[number] == BEGINNING:
                 member.missing[number] = BEGINNING
                 continue
             if covers is None:
-                covers = kept_by(members, side, now)
-            member.missing[number] = missing_of(member, side, covers, now)
+                covers = kept_by(roster, side, now)
+            member.missing[number] = missing_of(member, int(roster.numbers[number, at]), side, covers, now)
             if side.by_place and member.missing[number] != BEGINNING:
                 side.unfilled.append(member)
-    for member in members:
-        member.is_new = False
-        member.former = None
+    for at in new:
+        roster.members[at].is_new = False
+        roster.members[at].former = None
 
 
-def last_dropped(side: Side, size: int, now: int) -> int:
-    """The last row that has left a window of this size, as ts or place; BEGINNING: none has."""
-    if size == FOREVER:
-        return BEGINNING
+def last_dropped(side: Side, sizes: NDArray, now: int) -> NDArray:
+    """The last row that has left windows of these sizes, as ts or place; BEGINNING: none has."""
     if side.by_place:
-        last = side.come + len(side.come_ts) - 1 - size
-        return last if last >= 0 else BEGINNING
-    return now - size if side.first_ts is not None and side.first_ts <= now - size else BEGINNING
+        last = side.come + len(side.come_ts) - 1
+        longest = last  # of the windows that some row has left
+    else:
+        last = now
+        longest = -1 if side.first_ts is None else max(-1, min(now - side.first_ts, FOREVER - 1))
+    is_full = (sizes <= longest) & (sizes < FOREVER)
+    return np.where(is_full, last - np.where(is_full, sizes, 0), BEGINNING)
 
 
-def kept_by(members: Sequence[Member], side: Side, now: int) -> list[tuple[int, Expression | None]]:
-    """What may be missing of the rows that satisfy each of the members' predicates, least first."""
-    least: dict[Expression | None, int] = {}
+def kept_by(roster: Roster, side: Side, now: int) -> Covers:
+    """What may be missing of the rows that satisfy each of the old members' predicates, least first."""
     number = side.number
-    dropped: dict[int, int] = {}
-    for member in members:
-        if member.is_new:
-            continue
-        size, predicate = member.sizes[number], member.predicates[number]
-        last = dropped.get(size)
-        if last is None:
-            last = dropped[size] = last_dropped(side, size, now)
-        last = max(last, member.missing[number])
-        if least.get(predicate, last) >= last:
-            least[predicate] = last
-    return sorted(((last, predicate) for predicate, last in least.items()), key=lambda one: one[0])
+    old = np.flatnonzero([not member.is_new for member in roster.members])
+    missing = np.array([member.missing[number] for member in roster.members], np.int64)[old]
+    last = np.maximum(last_dropped(side, roster.sizes[number, old], now), missing)
+    order = np.argsort(last, kind="stable")
+    last, numbers = last[order], roster.numbers[number, old][order]
+    firsts = np.sort(np.unique(numbers, return_index=True)[1])
+    return Covers(last[firsts], numbers[firsts])
 
 
-def missing_of(member: Member, side: Side, covers: Sequence[tuple[int, Expression | None]], now: int) -> int:
-    """Up to where rows that a new member needs may be missing on a side."""
+def missing_of(member: Member, predicate: int, side: Side, covers: Covers, now: int) -> int:
+    """Up to where rows that a new member needs may be missing; `predicate`: the number of its own."""
     number = side.number
     everything = side.come + len(side.come_ts) - 1 if side.by_place else member.started[number]
     if member.born[number] > side.oldest_birth:  # it reads columns which the rows that are there lack
         return everything
     found = everything
-    predicate = member.predicates[number]
-    if member.former is not None and member.former.sides[number].predicate == predicate:
-        size = member.former.sides[number].window.size
-        dropped = last_dropped(side, FOREVER if size is None else size, now)
+    before = None if member.former is None else member.former.sides[number]
+    if before is not None and before.predicate == member.predicates[number]:
+        dropped = int(last_dropped(side, np.array([size_of(before.window)]), now)[0])
         found = min(found, max(member.missing[number], dropped))
-    better = [(last, other) for last, other in covers if last < found]
+    better = int(covers.last.searchsorted(found))  # those that miss less
     if side.is_uniform:  # all ask the same
-        return better[0][0] if better else found
-    at = side.lineage.first_implied(predicate, [other for _, other in better])
-    return found if at is None else better[at][0]
+        return int(covers.last[0]) if better else found
+    at = side.lineage.first_implied_of(predicate, covers.numbers[:better])
+    return found if at is None else int(covers.last[at])

@@ -1,6 +1,7 @@
 """A join that queries have in common, in one of the forms it can take.
 
 fused      one WindowJoin: one probe for all slices
+loose      fused, or a WindowJoin per query while that costs less
 push-down  one stream split by predicate, a WindowJoin per part, a union per query
 chain      the slices as operators of their own, joined by queues
 
@@ -124,4 +125,8 @@ def build_form(
         from .push_down import PushDown
 
         return PushDown(common, types, queues, name, arrange, on_failure, changed)
+    if strategy == "auto":
+        from .loose_form import LooseForm
+
+        return LooseForm(common, types, queues, name, arrange, on_failure, changed)
     return FusedForm(WindowJoin(common, types, queues, name, arrange, on_failure))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -72,23 +73,26 @@ class Lineage:
 
     def __init__(self, predicates: Iterable[Expression | None], previous: Lineage | None = None) -> None:
         self._order = list(dict.fromkeys(predicates))
-        self._numbers = {predicate: number for number, predicate in enumerate(self._order)}
-        self._splits: dict[Expression | None, Split]
+        self._splits: list[Split]
+        """By number."""
         self._compared: dict[Expression, Comparisons]
         before = [] if previous is None else previous._order
-        known = {} if previous is None else previous._splits
         left = left_out(before, self._order)
         if previous is not None and left is not None:  # one has gone
-            self._splits = {one: parts for one, parts in known.items() if one is not before[left]}
+            self._splits = [*previous._splits[:left], *previous._splits[left + 1 :]]
             kept = {subject: one.without(left) for subject, one in previous._compared.items()}
             self._compared = {subject: one for subject, one in kept.items() if len(one.numbers)}
+        elif previous is not None and before and self._order[: len(before)] == before:  # some have come
+            self._splits = [*previous._splits, *map(split, self._order[len(before) :])]
+            self._compared = dict(previous._compared)
+            self._compare(len(before))
         else:
-            stay = len(before) if previous is not None and self._order[: len(before)] == before else 0
-            self._splits = {one: known.get(one) or split(one) for one in self._order}
-            self._compared = dict(previous._compared) if previous is not None and stay else {}
-            self._compare(stay)
+            known = {} if previous is None else dict(zip(before, previous._splits, strict=True))
+            self._splits = [known.get(one) or split(one) for one in self._order]
+            self._compared = {}
+            self._compare(0)
         self._users: dict[Expression, list[Expression]] = {}
-        for predicate, parts in self._splits.items():
+        for predicate, parts in zip(self._order, self._splits, strict=True):
             if parts.rest is not None and predicate is not None:
                 self._users.setdefault(parts.rest, []).append(predicate)
         self._bits = {rest: place for place, rest in enumerate(self._users)}
@@ -99,7 +103,7 @@ class Lineage:
         """Gather the comparisons of the predicates from number `first` on, by subject."""
         subjects: dict[int, tuple[Expression, list[int], list[Bound]]] = {}
         for number in range(first, len(self._order)):
-            for bound in self._splits[self._order[number]].bounds:
+            for bound in self._splits[number].bounds:
                 found = subjects.get(id(bound.subject))  # equal subjects are the same object
                 if found is None:
                     found = subjects[id(bound.subject)] = bound.subject, [], []
@@ -127,12 +131,23 @@ class Lineage:
         low[is_empty], high[is_empty] = 1, 0
         bits = np.zeros((size, self.words), np.int64)
         if self._bits:
-            for number, predicate in enumerate(self._order):
-                rest = self._splits[predicate].rest
-                if rest is not None:
-                    word, bit = self._bit(rest)
+            for number, parts in enumerate(self._splits):
+                if parts.rest is not None:
+                    word, bit = self._bit(parts.rest)
                     bits[number, word] = bit
         self._all = Demand(low.astype(np.int32), high.astype(np.int32), bits)
+
+    @cached_property
+    def _numbers(self) -> dict[Expression | None, int]:
+        return {predicate: number for number, predicate in enumerate(self._order)}
+
+    def knows(self, predicate: Expression | None) -> bool:
+        """Whether a predicate is among those given."""
+        return predicate in self._numbers
+
+    def number(self, predicate: Expression | None) -> int:
+        """The place of a predicate among those given."""
+        return self._numbers[predicate]
 
     def demand(self, predicate: Expression | None) -> Demand:
         """What the tags of a row that satisfies the predicate are."""
@@ -141,7 +156,10 @@ class Lineage:
 
     def demands(self, predicates: Sequence[Expression | None]) -> Demand:
         """The same of several, one row each."""
-        numbers = [self._numbers[predicate] for predicate in predicates]
+        return self.demands_of(np.array([self._numbers[predicate] for predicate in predicates], np.int64))
+
+    def demands_of(self, numbers: NDArray[np.int64]) -> Demand:
+        """The same of predicates by number, in the order in which they were given."""
         return Demand(self._all.low[numbers], self._all.high[numbers], self._all.bits[numbers])
 
     def _bit(self, rest: Expression) -> tuple[int, np.int64]:
@@ -155,12 +173,17 @@ class Lineage:
 
     def first_implied(self, predicate: Expression | None, others: Sequence[Expression | None]) -> int | None:
         """Which of some predicates is the first that all rows satisfying `predicate` satisfy."""
-        mine, theirs = self.demand(predicate), self.demands(others)
-        if mine.is_empty:
-            return 0 if others else None
-        is_within = ((mine.low >= theirs.low) & (mine.high <= theirs.high)).all(axis=1)
+        numbers = np.array([self._numbers[other] for other in others], np.int64)
+        return self.first_implied_of(self._numbers[predicate], numbers)
+
+    def first_implied_of(self, number: int, others: NDArray[np.int64]) -> int | None:
+        """The same of predicates by number."""
+        low, high, theirs = self._all.low[number], self._all.high[number], self.demands_of(others)
+        if bool((low > high).any()):
+            return 0 if len(others) else None
+        is_within = ((low >= theirs.low) & (high <= theirs.high)).all(axis=1)
         for at in np.flatnonzero(is_within).tolist():
-            if self._splits[others[at]].others <= self._splits[predicate].others:
+            if self._splits[others[at]].others <= self._splits[number].others:
                 return int(at)
         return None
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .cell_counts import CellCounts
+from .kernels.slices import Slices
 from .lineage import Demand
-from .member import Member
 from .operators.side import Side
 from .query_index import QueryIndex
+from .roster import Roster
 
 
-def index_members(members: Sequence[Member], sides: Sequence[Side]) -> QueryIndex:
+def index_members(members: Roster, sides: Sequence[Side]) -> QueryIndex:
     """Which of these members take a row or a pair."""
     demand = demands_of(members, sides)
     return QueryIndex(
-        sizes_of(members),
+        members.sizes,
         demand.low,
         demand.high,
         demand.bits,
@@ -28,7 +28,7 @@ def index_members(members: Sequence[Member], sides: Sequence[Side]) -> QueryInde
     )
 
 
-def demands_of(members: Sequence[Member], sides: Sequence[Side]) -> Demand:
+def demands_of(members: Roster, sides: Sequence[Side]) -> Demand:
     """What each member asks of the tags of both rows of a pair, left's first; one row each."""
     demands = [side.demands(members) for side in sides]
     return Demand(
@@ -39,11 +39,11 @@ def demands_of(members: Sequence[Member], sides: Sequence[Side]) -> Demand:
 
 
 def cells_of(
-    members: Sequence[Member], sides: Sequence[Side], former: CellCounts | None
+    members: Roster, sides: Sequence[Side], slices: tuple[Slices, Slices], former: CellCounts | None
 ) -> CellCounts | None:
     """Counters by leaves and age, where those alone decide who takes a pair and there are few of them.
 
-    The memory of `former`, which is settled, is used again.
+    slices: of the members' windows. The memory of `former`, which is settled, is used again.
     """
     widths = [side.tag_widths for side in sides]
     if all(width == (0, 0) for width in widths) or any(
@@ -51,17 +51,11 @@ def cells_of(
     ):
         return None
     leaf_counts = [side.leaf_counts[0] if side.leaf_counts else 1 for side in sides]
-    windows = sizes_of(members)
-    if not CellCounts.fit(windows, leaf_counts):
+    if not CellCounts.fit(slices, leaf_counts):
         return None
     low, high = np.zeros((2, len(members)), np.int32), np.zeros((2, len(members)), np.int32)
     for side in sides:
         if side.leaf_counts:
             demand = side.demands(members)
             low[side.number], high[side.number] = demand.low[:, 0], demand.high[:, 0]
-    return CellCounts(windows, low, high, leaf_counts, former)
-
-
-def sizes_of(members: Sequence[Member]) -> NDArray:
-    """Windows of left and right, int64[2, M]."""
-    return np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()
+    return CellCounts(members.sizes, low, high, leaf_counts, former, slices)

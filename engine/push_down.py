@@ -109,8 +109,8 @@ class PushDown:
 
     def _recut(self) -> None:
         """Cut the parts anew for the members there are, and deal the rows out again."""
-        self.settle()
         self._drain()
+        self.settle()
         rows = self._collect()
         old, self._parts = self._parts, []
         for number, part in enumerate(self._cuts()):
@@ -224,13 +224,20 @@ class Splitter(Stateless):
         self.counters = Counters()
         self.began = queues[0].punctuation, queues[1].punctuation
         self.is_stale = False
+        self._is_retired = False
         self._changed = changed
         self.targets: list[tuple[Queue, Queue]] = []
+
+    def retire(self) -> None:
+        """Others take what comes from now on."""
+        self._is_retired = True
 
     def step(self, quantum: int) -> bool:
         worked = False
         if self.is_stale:
             self._changed()
+        if self._is_retired:
+            return True
         for number, queue in enumerate(self.inputs):
             while queue.batches:
                 batch = queue.pop()

@@ -40,7 +40,7 @@ from .kernels.query_index import (
     settle_plain,
     sort_by_member,
 )
-from .kernels.slices import Slices, build_slices
+from .kernels.slices import Slices, slices_of
 
 NO_AGES = np.empty(0, np.int64)
 
@@ -98,7 +98,7 @@ class QueryIndex:
             np.ascontiguousarray(np.minimum(high, self._leaf_counts - 1), np.int32),
             np.ascontiguousarray(bits, np.int64),
         )
-        self._slices = tuple(build_slices(of_side) for of_side in self._members.windows)
+        self._slices = slices_of(self._members.windows)
         self._ranks = tuple(
             np.searchsorted(slices.ends, of_side)
             for slices, of_side in zip(self._slices, self._members.windows, strict=True)
@@ -146,9 +146,10 @@ class QueryIndex:
         """Whether the age alone decides: no dimension and no word."""
         return not len(self._leaf_counts) and not len(self._word_sides)
 
-    def slices(self, probed: int) -> Slices:
-        """The slices of the distinct windows on side `probed`."""
-        return self._slices[probed]
+    @property
+    def slices(self) -> tuple[Slices, Slices]:
+        """The slices of the distinct windows on either side."""
+        return self._slices
 
     def histogram(self, probed: int) -> NDArray:
         """Pairs by slice (int64, one more than ends) whose older row is on side `probed`.

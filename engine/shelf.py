@@ -5,6 +5,7 @@ Rows have numbers that only grow; the oldest leave first, all at the same age, s
     pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
     words   bits of the predicates that no dimension covers
+    takers  where few members are given pairs, a bit for each whose predicate it satisfies
     births  how often the stored columns had changed when it came; what came before a column was kept lacks it
 """
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from .batch import NO_ROWS
 from .buffer import RowBuffer
 from .indexes.build import build_index
+from .key_counts import KeyCounts
 from .store import Store
 from .types import SqlType
 from .window import FOREVER
@@ -46,6 +48,9 @@ class Shelf:
         self.leaves = [RowBuffer("int32") for _ in range(dimensions)]
         self.words = [RowBuffer("int64") for _ in range(words)]
         self.births: RowBuffer | None = None
+        self.takers: RowBuffer | None = None
+        self.key_counts: KeyCounts | None = None
+        """Where pairs are counted by key and not found in the index."""
         self.first_row = 0
         """Of the batch being worked."""
         self.new_ts: NDArray = NO_ROWS
@@ -91,6 +96,8 @@ class Shelf:
     def drop(self, row: int) -> None:
         """Rows below `row` are dead."""
         if row > self.store.ts.tail:
+            if self.key_counts is not None:
+                self.key_counts.forget(row)
             self.store.drop(row)
             self.index.purge(row)
             for buffer in self.buffers:
@@ -99,7 +106,7 @@ class Shelf:
     @property
     def buffers(self) -> list[RowBuffer]:
         """What is kept beside the store and the index."""
-        extra = [buffer for buffer in (self.places, self.births) if buffer is not None]
+        extra = [one for one in (self.places, self.births, self.takers) if one is not None]
         return [*extra, *self.leaves, *self.words]
 
     def reindex(self, kind: str) -> None:
@@ -111,11 +118,14 @@ class Shelf:
 
     @property
     def nbytes(self) -> int:
-        return self.store.nbytes + self.index.nbytes + sum(buffer.nbytes for buffer in self.buffers)
+        counts = 0 if self.key_counts is None else self.key_counts.nbytes
+        return self.store.nbytes + self.index.nbytes + counts + sum(b.nbytes for b in self.buffers)
 
     def _check(self) -> None:
         self.store._check()
         self.index._check()
+        if self.key_counts is not None:
+            self.key_counts._check()
         assert len(self.index.keys) == len(self.store), "index and store hold different rows"
         for buffer in self.buffers:
             buffer._check()

@@ -7,7 +7,10 @@ something else is clearly cheaper, so that nothing is rebuilt back and forth.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.member import Member
@@ -17,8 +20,16 @@ from penstock.engine.plan import EQUALITY, CommonJoin
 
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
-from .load import Ends, ends_in_seconds, ends_in_units, is_selective, still_there, workload_of
-from .sharing_cost import chain_edge_costs, cpu_opt_ends, estimate_strategies
+from .cost import direction_cost, key_count_cost
+from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
+from .sharing_cost import (
+    StrategyCost,
+    Workload,
+    chain_edge_costs,
+    cpu_opt_ends,
+    dealing_cores,
+    estimate_strategies,
+)
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
 from .weights import Weights
 
@@ -28,6 +39,11 @@ ENTER_GAIN = (
 )
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
+APART_GAIN = 0.3  # of the cost that a join for each query must save: more rows are kept
+MOST_APART = 64  # queries that may have a join each
+MIN_SAMPLED_ROWS = 256  # of a stream, to go by the shares that satisfy conditions
+ENTER_BY_KEY = 0.5  # of the cost of finding pairs, below which they are counted by key
+LEAVE_BY_KEY = 0.8  # and above which they are found again
 
 
 class Arranger:
@@ -44,14 +60,18 @@ class Arranger:
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
-        kinds = self._kinds(join, seen)
+        by_key = self._counts_by_key(join, seen)
+        if join.is_first_look and not by_key:
+            return self._after_first_look(join, seen)
+        kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
         match self._sharing:
             case "pull-up" | "push-down":
                 return Arrangement(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
-                return Arrangement(kinds, self._ends(join, kinds, seen))
+                ends, is_apart = self._ends(join, kinds, seen)
+                return Arrangement(kinds, ends, by_key=by_key, is_apart=is_apart)
             case _:
-                return Arrangement(kinds)
+                return Arrangement(kinds, by_key=by_key)
 
     def estimate(self, join: WindowJoin) -> JoinEstimate:
         """What is known of a join: measured, where enough rows have come."""
@@ -62,7 +82,7 @@ class Arranger:
     def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
         """An index for each window, that of the longest of all members."""
         kinds = []
-        counts = len(join.members) > 1 and all(member.counting for member in join.members)
+        counts = len(join.members) > 1 and bool(join.roster.counting.all())
         forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
@@ -77,28 +97,66 @@ class Arranger:
                 kinds.append(choose_index(condition, direction, self._weights, force).kind)
         return kinds[0], kinds[1]
 
-    def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> Ends:
-        """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less."""
-        if all(side.is_uniform for side in join.sides) and not is_selective(join.members):
-            return EVERY_WINDOW
-        now = still_there(join.arrangement.ends, join.members)
+    def _counts_by_key(self, join: WindowJoin, seen: JoinEstimate) -> bool:
+        """Whether pairs should be counted by key and not found, as far as the join can do that."""
+        roster, weights = join.roster, self._weights
+        if join.common.condition != EQUALITY or not roster.counting.all() or any(self._forced):
+            return False
+        if not seen.measured:
+            return join.arrangement.by_key
+        found = counted = 0.0
+        for side, direction in zip(join.sides, (seen.by_right, seen.by_left), strict=True):
+            slices = len(np.unique(roster.sizes[side.number]))
+            counters = slices * (side.leaf_counts[0] if side.leaf_counts else 1)
+            found += direction_cost("hash", direction, weights)
+            counted += key_count_cost(direction, slices, counters, weights)
+        return counted < found * (LEAVE_BY_KEY if join.arrangement.by_key else ENTER_BY_KEY)
+
+    def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> tuple[Ends, bool]:
+        """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less.
+
+        And whether a join for each query costs clearly less than either.
+        """
+        if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
+            return EVERY_WINDOW, False
+        now = still_there(join.arrangement.ends, join.roster.sizes)
         if self._sharing == "auto" and not self._is_due(join):
-            return now
+            return now, False
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
-        if self._sharing == "auto":
-            delivers = not all(member.counting for member in join.members)
-            names = ("mem-opt", "cpu-opt")
-            costs = estimate_strategies(load, self._weights, kinds, *cheapest, names, delivers)
-            gain = 1 - costs["cpu-opt"].cores / costs["mem-opt"].cores
-            if gain < (ENTER_GAIN if now == EVERY_WINDOW else LEAVE_GAIN):
-                return EVERY_WINDOW
-            if now != EVERY_WINDOW:
-                current = ends_in_seconds(now, join, seen)
-                running = estimate_strategies(load, self._weights, kinds, *current, names, delivers)
-                if costs["cpu-opt"].cores > running["cpu-opt"].cores * (1 - LEAVE_GAIN):
-                    return now
-        return ends_in_units(cheapest, join, seen)
+        merged = ends_in_units(cheapest, join, seen)
+        if self._sharing != "auto":
+            return merged, False
+        delivers = not join.roster.counting.all()
+        may_part = seen.measured and may_run_apart(join)
+        names = ("mem-opt", "cpu-opt", *(["unshared"] if may_part else []))
+        costs = estimate_strategies(load, self._weights, kinds, *cheapest, names, delivers)
+        mem_opt, cpu_opt = costs["mem-opt"].cores, costs["cpu-opt"].cores
+        is_apart = may_part and self._is_better_apart(load, costs)
+        gain = 1 - cpu_opt / mem_opt
+        if gain < (ENTER_GAIN if now == EVERY_WINDOW else LEAVE_GAIN):
+            return EVERY_WINDOW, is_apart
+        if now != EVERY_WINDOW:
+            current = ends_in_seconds(now, join, seen)
+            running = estimate_strategies(load, self._weights, kinds, *current, names, delivers)
+            if cpu_opt > running["cpu-opt"].cores * (1 - LEAVE_GAIN):
+                return now, is_apart
+        return merged, is_apart
+
+    def _after_first_look(self, join: WindowJoin, seen: JoinEstimate) -> Arrangement:
+        """Only what would be far too slow is changed so soon: pairs that are found for nobody."""
+        if self._sharing != "auto" or not seen.measured or not may_run_apart(join):
+            return join.arrangement
+        load = workload_of(join.members, join.sides, seen)
+        names = ("mem-opt", "unshared")
+        costs = estimate_strategies(load, self._weights, join.arrangement.indexes, None, None, names)
+        return replace(join.arrangement, is_apart=self._is_better_apart(load, costs))
+
+    def _is_better_apart(self, load: Workload, costs: dict[str, StrategyCost]) -> bool:
+        """Whether a join for each query costs clearly less than one that deals out what it finds."""
+        together = min(cost.cores for name, cost in costs.items() if name != "unshared")
+        together += dealing_cores(load, self._weights)
+        return costs["unshared"].cores < (1 - APART_GAIN) * together
 
     def _is_due(self, join: WindowJoin) -> bool:
         """Whether enough has changed since the slices of a join were last thought over."""
@@ -119,3 +177,15 @@ class Arranger:
         weights = self._weights
         costs = chain_edge_costs(load, weights.scan_search, weights.route, weights.slice_row)
         return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
+
+
+def may_run_apart(join: WindowJoin) -> bool:
+    """Whether queries could have a join each: they are few, and what each takes of either side is known."""
+    if not 1 < len(join.members) <= MOST_APART or any(side.by_place for side in join.sides):
+        return False
+    if join.roster.counting.all() or not join.roster.is_selective:
+        return False
+    if any(member.is_new for member in join.members):
+        return False
+    samples = [side.sample for side in join.sides if not side.is_uniform]
+    return all(one is not None and one[0].shape[1] >= MIN_SAMPLED_ROWS for one in samples)

@@ -24,13 +24,16 @@ from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.batch import Batch
+from penstock.engine.buffer import RowBuffer
 from penstock.engine.expression import Column
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.ingest import StreamSchema
 from penstock.engine.kernels.bounds import first_alive, first_within, precede
+from penstock.engine.kernels.deal import LABELS, deal_pairs, label_pairs, order_runs
 from penstock.engine.kernels.jit import kernel
 from penstock.engine.kernels.merge import merge_pairs
+from penstock.engine.key_counts import KeyCounts
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
@@ -43,6 +46,7 @@ from penstock.engine.window import Window
 
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
+from .sharing_cost import DEALT_TO
 from .weights import Weights
 
 # As in the paper, processor time: others may be using the machine. Elapsed time where that clock is coarse.
@@ -96,11 +100,15 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     pair = pair_time(effort, rng)
     row = row_time(effort, rng)
     progress(f"{walk * 1e9:.3g} ns a match in a tree, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
-    sharing = slice_time(effort), shelf_time(effort, rng), route_time(effort, rng)
-    slice_row, shelf_probe, route = (seconds * 1e9 for seconds in sharing)
+    sharing = (
+        slice_time(effort), shelf_time(effort, rng), route_time(effort, rng),
+        key_time(effort, rng), deal_time(effort, rng),
+    )  # fmt: skip
+    slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
         f"shared joins: {slice_row:.3g} ns a row and slice, {shelf_probe:.3g} ns a probe of one more index, "
-        f"{route:.3g} ns a pair and query"
+        f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
+        f"{deal:.3g} ns to deal out a pair"
     )
     return Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
@@ -326,6 +334,59 @@ def route_pairs(ages, values, windows, lows, taken):  # type: ignore[no-untyped-
             count += (ages[pair] < window) & (values[pair] >= low)
         total += count
     return total
+
+
+def key_time(effort: Effort, rng: np.random.Generator, distinct: int = 1_000) -> float:
+    """Seconds for a row to enter or leave a slice where rows are counted by key, or to look its key up.
+
+    A prober comes with every row, and every row leaves the only slice there is: three such steps.
+    """
+    keys = rng.integers(0, distinct, BATCH_ROWS)
+    pos = RowBuffer("int64")
+    pos.append(np.arange(BATCH_ROWS))
+    times, zeros = pos.live.copy(), np.zeros(BATCH_ROWS, np.int64)
+
+    def run() -> float:
+        counts = KeyCounts(0, np.array([BATCH_ROWS // 4]), 1)
+        probes = Probes(keys, keys, zeros, times + 1, BATCH_ROWS)
+        began = processor_time()
+        counts.run(probes, times, None, keys, pos, None, (zeros, 0), np.zeros(2, np.int64))
+        return processor_time() - began
+
+    run()
+    return fastest(8 * effort.runs, run) / (3 * BATCH_ROWS)
+
+
+def deal_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> float:
+    """Seconds to find out who of DEALT_TO queries takes a pair, and to hand it to them; half of them do."""
+    bits = (1 << DEALT_TO) - 1
+    takers = rng.integers(0, bits + 1, rows)
+    ts = np.arange(rows)
+    young, by_age = np.zeros(1, np.int64), np.array([bits, bits // 2])
+    found = [
+        (np.sort(rng.integers(0, rows, SLICE_ROWS)), rng.integers(0, rows, SLICE_ROWS)) for _ in range(2)
+    ]
+    everyone = np.full(rows, bits)
+
+    def run() -> float:
+        labels = np.empty((LABELS, 2 * SLICE_ROWS + 1), np.int64)
+        order = np.empty(2 * SLICE_ROWS, np.int32)
+        began = processor_time()
+        ends = [0]
+        for pairs in found:
+            _, end = label_pairs(
+                pairs, 0, SLICE_ROWS, rows, (ts, ts, everyone), (ts, 0, rows, takers, 0, 0),
+                np.array([rows // 2]), young, by_age, True, labels, ends[-1],
+            )  # fmt: skip
+            ends.append(int(end))
+        order_runs(labels[0], np.array(ends), order[: ends[-1]])
+        for query in range(DEALT_TO):
+            out = [np.empty(ends[-1] + 1, np.int64) for _ in range(3)]
+            deal_pairs(labels, order[: ends[-1]], query, *out)
+        return processor_time() - began
+
+    run()
+    return fastest(8 * effort.runs, run) / (2 * SLICE_ROWS)
 
 
 def machine() -> str:

@@ -115,3 +115,12 @@ def direction_cost(kind: str, direction: Direction, weights: Weights, layout: La
     search, update = weights.of(kind)
     probe = accesses.search * search + accesses.walk * weights.tree_walk
     return direction.probe_rate * probe + direction.insert_rate * accesses.update * update
+
+
+def key_count_cost(direction: Direction, slices: int, counters: int, weights: Weights) -> float:
+    """The same where pairs are counted by key: a row enters and leaves slices, a probe adds up counters.
+
+    slices: of age, that a row passes; counters: of a key, by slice and leaf.
+    """
+    probe = weights.key_count + counters * weights.route
+    return direction.probe_rate * probe + direction.insert_rate * (1 + slices) * weights.key_count

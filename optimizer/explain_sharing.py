@@ -49,7 +49,6 @@ from .sharing_cost import (
     StrategyCost,
     Workload,
     estimate_strategies,
-    probed_sides,
 )
 from .statistics import JoinEstimate, Rates, estimate_common, measure_sides
 from .weights import Weights
@@ -58,6 +57,9 @@ MOST_SLICES = 14  # shown of a side; of more, the first ones and the last
 FIRST_SLICES = 6
 MOST_NAMES = 4
 NAMES = ("left", "right")
+
+
+KEPT_BY = {"slices": "ages", "parts": "lifetime", "shelves": "lifetime", "joins": "query"}
 
 
 class SharedJoins:
@@ -114,6 +116,10 @@ class SharedJoins:
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
+        if layout.is_apart:
+            shown.lines.append("a join for each query, while that costs clearly less than one for all")
+        if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
+            shown.lines.append("pairs are counted by key, not found")
         names = list(dict.fromkeys(member.name for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
@@ -135,7 +141,7 @@ class SharedJoins:
                 seen_load = workload_of(group.members, layout.sides, seen)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
-        probed = probed_sides(load)
+        probed = load.sides
         for side in layout.sides:
             shown.below.append(self._side(layout, side, expected, load, probed[side.number], kinds))
         shown.data["sides"] = [side.data for side in shown.below]
@@ -281,6 +287,9 @@ class SharedJoins:
                 (write_range(start, end, side), len(one.females(number)))
                 for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
+        elif layout.is_apart:
+            plural = "joins"
+            held = [(join.members[0].name, len(join.sides[number])) for join in layout.group.joins]
         elif layout.parts:
             plural = "parts"
             held = [
@@ -297,7 +306,7 @@ class SharedJoins:
         shown.data["measured"] = {
             "rows_in": side.rows_in,
             "state_rows": rows,
-            plural: [{"ages" if plural == "slices" else "lifetime": name, "rows": n} for name, n in held],
+            plural: [{KEPT_BY[plural]: name, "rows": n} for name, n in held],
         }
 
 
@@ -314,6 +323,8 @@ class Layout:
         self.is_chain = isinstance(group.form, ChainGroup)
         arrangements = [join.arrangement for join in group.joins]
         self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
+        self.is_apart = len(arrangements) > 1 and not self.parts
+        """Whether each query has a join of its own for now."""
         self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
         """Whether all rows are kept for the longest window."""
         self.ends = self._ends(0), self._ends(1)
@@ -343,6 +354,8 @@ class Layout:
             return strategy
         if self.parts:
             return "push-down"
+        if self.is_apart:
+            return "unshared"
         if self.keeps_all:
             return "pull-up"
         return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
@@ -521,7 +534,7 @@ def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     pairs = pairs_found(layout)
     met: float = sum(side.met for join in layout.group.joins for side in join.sides)
     if layout.is_chain:  # what its males met is not counted, but follows from the rates
-        sides = probed_sides(workload_of(layout.members, layout.sides, seen))
+        sides = workload_of(layout.members, layout.sides, seen).sides
         met = sum(rows_met(side, span_s(*layout.sides)) for side in sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
 

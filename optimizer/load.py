@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.expression import Expression, conjuncts
+from penstock.engine.kernels.deal import MAX_TAKERS, count_takers, find_takers
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.window import FOREVER
 
-from .sharing_cost import IndependentShares, QueryLoad, Workload
+from .sharing_cost import Asked, IndependentShares, QueryLoad, Workload
 from .statistics import DEFAULT_PASS, MIN_MEASURED_ROWS, JoinEstimate
 
 Ends = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
@@ -23,24 +25,20 @@ Ends = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 class MeasuredShares(IndependentShares):
     """Shares of rows by how long they live, as they came; of single predicates, as they are expected."""
 
-    def __init__(
-        self, shares: Mapping[Hashable, float], groups: Mapping[int, set[Hashable]], lifetimes: NDArray
-    ) -> None:
-        """groups: predicates by the window of their queries; lifetimes: of rows that came."""
+    def __init__(self, shares: Mapping[Hashable, float], sizes: NDArray, lifetimes: NDArray) -> None:
+        """sizes: windows of the queries (int64); lifetimes: of rows that came."""
         super().__init__(shares)
-        windows = sorted(groups)
-        self._groups = [groups[window] for window in windows]
-        self._longer = np.array([np.mean(lifetimes > start) for start in [0, *windows[:-1]]])
+        windows, self._group = np.unique(sizes, return_inverse=True)
+        starts = np.concatenate(([0], windows[:-1]))
+        self._longer = 1 - np.sort(lifetimes).searchsorted(starts, side="right") / len(lifetimes)
 
-    def of_rest(self, groups: Sequence[Collection[Hashable]]) -> NDArray:
-        if [set(group) for group in groups] != self._groups:
-            return super().of_rest(groups)
-        return np.where([None in group for group in groups], 1.0, self._longer)
-
-
-def is_selective(members: Sequence[Member]) -> bool:
-    """Whether queries differ in which rows of a stream they need."""
-    return any(len({member.predicates[side] for member in members}) > 1 for side in (0, 1))
+    def of_rest(self, group: NDArray, asked: Asked) -> NDArray:
+        if not np.array_equal(group, self._group):
+            return super().of_rest(group, asked)
+        if None not in asked.predicates:
+            return self._longer
+        up_to = group[asked.numbers == asked.predicates.index(None)].max()
+        return np.where(np.arange(len(self._longer)) <= up_to, 1.0, self._longer)
 
 
 def seconds(size: int, side: Side, rate: float) -> float:
@@ -53,12 +51,12 @@ def seconds(size: int, side: Side, rate: float) -> float:
 def workload_of(members: Sequence[Member], sides: Sequence[Side], estimate: JoinEstimate) -> Workload:
     """The load of a common join at the rates and the selectivity of an estimate."""
     rates = estimate.left.rate, estimate.right.rate
+    left_s, right_s = (
+        {size: seconds(size, side, rate) for size in {member.sizes[side.number] for member in members}}
+        for side, rate in zip(sides, rates, strict=True)
+    )
     queries = tuple(
-        QueryLoad(
-            member.name,
-            *(seconds(member.size(n), sides[n], rates[n]) for n in (0, 1)),
-            *(member.predicates[n] for n in (0, 1)),
-        )
+        QueryLoad(member.name, left_s[member.sizes[0]], right_s[member.sizes[1]], *member.predicates)
         for member in members
     )
     shares = [shares_of(members, side) for side in sides]
@@ -71,15 +69,35 @@ def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
     expected: dict[Hashable, float] = {
         predicate: expected_share(predicate) for predicate in predicates if predicate is not None
     }
+    if side.sample is not None and len(members) <= MAX_TAKERS:
+        known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
+        expected |= measured_shares(known, side, *side.sample) if known else {}
     if len(side.lifetimes) < MIN_MEASURED_ROWS or side.rows_in < MIN_MEASURED_ROWS:
         return IndependentShares(expected)
-    groups: dict[int, set[Hashable]] = {}
-    for member in members:
-        predicate = member.predicates[side.number]
-        groups.setdefault(member.size(side.number), set()).add(predicate)
-    return MeasuredShares(expected, groups, side.lifetimes)
+    sizes = np.array([member.sizes[side.number] for member in members], np.int64)
+    return MeasuredShares(expected, sizes, side.lifetimes)
 
 
+def measured_shares(
+    members: Sequence[Member], side: Side, leaves: NDArray, words: NDArray
+) -> dict[Hashable, float]:
+    """Of rows with these tags, the share that satisfies each member's predicate; never quite none."""
+    demands = [side.demand_of(member) for member in members]
+    low, high, bits = (
+        np.concatenate([getattr(one, name) for one in demands]) for name in ("low", "high", "bits")
+    )
+    takers = np.empty(leaves.shape[1], np.int64)
+    find_takers(leaves, words, low, high, bits, takers)
+    counts = np.zeros(len(members), np.int64)
+    count_takers(takers, counts)
+    found = (counts + 0.5) / (len(takers) + 1)
+    pairs = zip(members, found.tolist(), strict=True)
+    return {
+        member.predicates[side.number]: share for member, share in pairs if member.predicates[side.number]
+    }
+
+
+@lru_cache(maxsize=16_384)
 def expected_share(predicate: Expression) -> float:
     return DEFAULT_PASS ** len(conjuncts(predicate))
 
@@ -108,11 +126,13 @@ def ends_in_seconds(
     return found[0], found[1]
 
 
-def still_there(ends: Ends, members: Sequence[Member]) -> Ends:
-    """Ends without those at windows that no query has any more; always with the longest window."""
+def still_there(ends: Ends, sizes: NDArray) -> Ends:
+    """Ends without those at windows (int64[2, M]) that no query has any more; always with the longest one."""
     found: list[tuple[int, ...] | None] = []
-    for side, own in enumerate(ends):
-        windows = {member.sizes[side] for member in members}
-        kept = None if own is None else tuple(sorted({*windows.intersection(own), max(windows)}))
-        found.append(kept)
+    for own, windows in zip(ends, sizes, strict=True):
+        if own is None:
+            found.append(None)
+        else:
+            kept = np.array(own, np.int64)[np.isin(own, windows)]
+            found.append(tuple(np.union1d(kept, windows.max()).tolist()))
     return found[0], found[1]

@@ -21,10 +21,10 @@ they were found. Evaluating predicates is not counted: once per row and distinct
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeVar
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ from .statistics import UNBOUNDED_S
 from .weights import Weights
 
 MOST_ENDS = 200  # between which the cheapest chain is sought
+DEALT_TO = 4  # queries among which pairs are dealt out when that is timed: half the time is for them
+MOST_DEALT_TO = 16  # of more, those that take a pair are looked up
 MIN_GAIN = 0.1  # of mem-opt's cost that another strategy must save to be preferred: it may keep more rows
 GRID_ROWS = np.concatenate(([0.0], 2 ** np.arange(0, 60.25, 0.25)))  # sizes of index to know the accesses of
 
@@ -42,11 +44,9 @@ STRATEGIES = ("unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain")
 
 Share = Callable[[frozenset[Hashable]], float]
 Ends = tuple[float, ...]
-Asked = TypeVar("Asked", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLoad:
+class QueryLoad(NamedTuple):
     """A query: its windows in seconds, math.inf if unbounded; its predicates, None where it has none."""
 
     name: str
@@ -56,7 +56,15 @@ class QueryLoad:
     right_predicate: Hashable = None
 
 
-@dataclass(frozen=True, slots=True)
+class Asked(NamedTuple):
+    """What queries ask of one side: windows float64[M]; predicates, the distinct ones; numbers int64[M]."""
+
+    windows_s: NDArray
+    predicates: tuple[Hashable, ...]
+    numbers: NDArray
+
+
+@dataclass(frozen=True)
 class Workload:
     """Queries that join the same streams; rates in rows per second.
 
@@ -74,14 +82,37 @@ class Workload:
 
     def __post_init__(self) -> None:
         assert self.queries, "expected at least one query"
-        for query in self.queries:
-            assert min(query.left_window_s, query.right_window_s) > 0, f"{query.name} has an empty window"
+        for asked in self.asked:
+            at = int(asked.windows_s.argmin())
+            assert asked.windows_s[at] > 0, f"{self.queries[at].name} has an empty window"
 
-    @property
+    @cached_property
+    def asked(self) -> tuple[Asked, Asked]:
+        """What is asked of the left and of the right, side by side."""
+        _, left_s, right_s, left, right = zip(*self.queries, strict=True)
+        return asked_of(left_s, left), asked_of(right_s, right)
+
+    @cached_property
+    def sides(self) -> tuple[Probed, Probed]:
+        """The left as the right's rows meet it, and the right as the left's do."""
+        return probed_side(self, 0), probed_side(self, 1)
+
+    @cached_property
+    def alone(self) -> Alone:
+        """Each query by itself."""
+        return each_alone(self)
+
+    @cached_property
     def horizon_s(self) -> float:
         """What to reckon with for an unbounded window: never less than for a bounded one."""
-        windows = (w for q in self.queries for w in (q.left_window_s, q.right_window_s) if w < math.inf)
-        return max(UNBOUNDED_S, *windows, 0.0)
+        windows = np.concatenate([asked.windows_s for asked in self.asked])
+        return float(windows[windows < math.inf].max(initial=UNBOUNDED_S))
+
+
+def asked_of(windows_s: Sequence[float], predicates: Sequence[Hashable]) -> Asked:
+    known: dict[Hashable, int] = {}
+    numbers = [known.setdefault(predicate, len(known)) for predicate in predicates]
+    return Asked(np.array(windows_s, np.float64), tuple(known), np.array(numbers, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +137,17 @@ class IndependentShares:
             return 1.0
         return 1.0 - math.prod(1.0 - self._shares[predicate] for predicate in predicates)
 
-    def of_rest(self, groups: Sequence[Collection[Hashable]]) -> NDArray:
-        """For each group, the share that satisfies a predicate of it or of a later one."""
-        out = np.ones(len(groups))
-        seen: set[Hashable] = set()
-        none = 1.0  # share that satisfies nothing seen so far
-        for place in range(len(groups) - 1, -1, -1):
-            for predicate in groups[place]:
-                if predicate is None:
-                    return out
-                if predicate not in seen:
-                    seen.add(predicate)
-                    none *= 1.0 - self._shares[predicate]
-            out[place] = 1.0 - none
-        return out
+    def of_each(self, predicates: Sequence[Hashable]) -> NDArray:
+        """The shares of single predicates."""
+        return np.array([1.0 if predicate is None else self._shares[predicate] for predicate in predicates])
+
+    def of_rest(self, group: NDArray, asked: Asked) -> NDArray:
+        """For each group of queries, the share that satisfies a predicate of it or of a later one."""
+        last = np.zeros(len(asked.predicates), np.int64)  # the last group that asks for a predicate
+        np.maximum.at(last, asked.numbers, group)
+        none = np.ones(int(group.max()) + 1)  # share that satisfies nothing of the group's
+        np.multiply.at(none, last, 1.0 - self.of_each(asked.predicates))
+        return 1.0 - np.cumprod(none[::-1])[::-1]
 
 
 def independent(shares: Mapping[Hashable, float]) -> IndependentShares:
@@ -131,13 +159,17 @@ def independent(shares: Mapping[Hashable, float]) -> IndependentShares:
     return IndependentShares(shares)
 
 
-def rest_shares(share_of: Share, groups: Sequence[Collection[Hashable]]) -> NDArray:
-    """For each group, the share of rows that satisfy a predicate of it or of a later one; then 0."""
-    out = np.ones(len(groups) + 1)
+def rest_shares(share_of: Share, group: NDArray, asked: Asked) -> NDArray:
+    """For each group, the share of rows that satisfy a predicate of it or of a later one; then 0.
+
+    group: int64[M], the group of each query; none is empty.
+    """
+    out = np.ones(int(group.max()) + 2)
     out[-1] = 0.0
     if isinstance(share_of, IndependentShares):
-        out[:-1] = share_of.of_rest(groups)
+        out[:-1] = share_of.of_rest(group, asked)
     else:
+        groups = grouped(group, [asked.predicates[number] for number in asked.numbers.tolist()])
         known: frozenset[Hashable] = frozenset()
         for place in range(len(groups) - 1, -1, -1):
             if None in groups[place]:
@@ -195,44 +227,37 @@ def bounded(windows: NDArray, horizon_s: float) -> NDArray:
     return np.where(np.isfinite(windows), windows, max(horizon_s, float(finite.max(initial=0.0))))
 
 
-def probed_sides(load: Workload) -> tuple[Probed, Probed]:
-    """The left as the right's rows meet it, and the right as the left's do."""
-    left = ([q.left_window_s for q in load.queries], [q.left_predicate for q in load.queries])
-    right = ([q.right_window_s for q in load.queries], [q.right_predicate for q in load.queries])
-    return (
-        probed_side(load, *left, right[1], load.left_rate, load.right_rate, load.left_pass, load.right_pass),
-        probed_side(load, *right, left[1], load.right_rate, load.left_rate, load.right_pass, load.left_pass),
-    )
-
-
-def probed_side(
-    load: Workload,
-    own_windows: list[float],
-    own: list[Hashable],
-    others: list[Hashable],
-    rate: float,
-    prober_rate: float,
-    own_pass: Share,
-    other_pass: Share,
-) -> Probed:
-    distinct, group = np.unique(np.array(own_windows, np.float64), return_inverse=True)
-    own_groups, other_groups = grouped(group, own), grouped(group, others)
-    needed, reached = rest_shares(own_pass, own_groups), rest_shares(other_pass, other_groups)
+def probed_side(load: Workload, side: int) -> Probed:
+    """Side 0 or 1 as the other's rows meet it."""
+    own, other = load.asked[side], load.asked[1 - side]
+    rates, passes = (load.left_rate, load.right_rate), (load.left_pass, load.right_pass)
+    distinct, group = np.unique(own.windows_s, return_inverse=True)
+    needed, reached = rest_shares(passes[side], group, own), rest_shares(passes[1 - side], group, other)
     windows = np.concatenate(([0.0], distinct))
     ends = bounded(windows, load.horizon_s)
     looked = np.concatenate(([0.0], np.cumsum(reached[:-1] * np.diff(ends))))
-    tests = [0]
-    asked: set[tuple[Hashable, Hashable]] = set()
-    for conditions in reversed(grouped(group, list(zip(own, others, strict=True)))):
-        asked |= conditions
-        # where all that are left ask the same, whatever is kept satisfies it
-        tests.append(0 if len(asked) == 1 else len(asked) - ((None, None) in asked))
-    return Probed(rate, prober_rate, windows, ends, needed, reached, looked, np.array(tests[::-1]))
+    tests = tests_of_rest(group, own, other)
+    return Probed(rates[side], rates[1 - side], windows, ends, needed, reached, looked, tests)
 
 
-def grouped(group: NDArray, predicates: Sequence[Asked]) -> list[set[Asked]]:
+def tests_of_rest(group: NDArray, own: Asked, other: Asked) -> NDArray:
+    """For each group, the conditions on pairs that queries of it or of a later one have; then 0."""
+    pairs, inverse = np.unique(own.numbers * len(other.predicates) + other.numbers, return_inverse=True)
+    last = np.zeros(len(pairs), np.int64)
+    np.maximum.at(last, inverse, group)
+    asked = np.bincount(last, minlength=int(group.max()) + 1)[::-1].cumsum()[::-1]
+    # where all that are left ask the same, whatever is kept satisfies it
+    tests = np.where(asked == 1, 0, asked)
+    if None in own.predicates and None in other.predicates:
+        plain = own.predicates.index(None) * len(other.predicates) + other.predicates.index(None)
+        up_to = last[pairs == plain].max(initial=-1) + 1
+        tests[:up_to] -= asked[:up_to] > 1
+    return np.append(tests, 0)
+
+
+def grouped(group: NDArray, predicates: Sequence[Hashable]) -> list[set[Hashable]]:
     """The predicates of each group of queries."""
-    out: list[set[Asked]] = [set() for _ in range(int(group.max()) + 1)]
+    out: list[set[Hashable]] = [set() for _ in range(int(group.max()) + 1)]
     for place, predicate in zip(group.tolist(), predicates, strict=True):
         out[place].add(predicate)
     return out
@@ -306,6 +331,8 @@ def shelved(
 def cheapest_nodes(side: Probed, selectivity: float, kind: str, weights: Weights) -> NDArray:
     """Positions at which the shelves of the cheapest chain end, after a 0."""
     every = np.arange(len(side.windows))
+    if (side.needed[:-1] == side.needed[0]).all():  # all rows live equally long: one shelf
+        return every
     nodes = np.array([0, *coarsen(every[1:].tolist(), MOST_ENDS)])
     costs = shelf_costs(side, nodes[:, None], nodes[None, :], selectivity, kind, weights)
     best = nodes[[0, *cheapest_chain_by_row(len(nodes) - 1, costs)]]
@@ -319,7 +346,7 @@ def cpu_opt_ends(load: Workload, weights: Weights, kinds: tuple[str, str]) -> tu
     """The ages in seconds at which rows leave, left and right, that cost least; kinds of index: on each."""
     left, right = (
         tuple(side.windows[cheapest_nodes(side, load.selectivity, kind, weights)[1:]].tolist())
-        for side, kind in zip(probed_sides(load), kinds, strict=True)
+        for side, kind in zip(load.sides, kinds, strict=True)
     )
     return left, right
 
@@ -341,7 +368,7 @@ def estimate_strategies(
     left_ends, right_ends: ages in seconds at which rows leave under cpu-opt; None: those that cost least.
     names: of the strategies asked for. is_delivering: results are passed on, not only counted.
     """
-    sides = probed_sides(load)
+    sides = load.sides
     fine = [np.arange(len(side.windows)) for side in sides]
     merged = []
     for side, kind, ends in zip(sides, kinds, (left_ends, right_ends), strict=True):
@@ -350,12 +377,11 @@ def estimate_strategies(
         else:
             chosen = side.at(np.array([0.0, *sorted(set(ends))]), load.horizon_s)
             merged.append((chosen, np.arange(len(chosen.windows))))
-    alone = each_alone(load)
-    pairs = float(alone.pairs.sum()) * weights.pair if is_delivering else 0.0
+    pairs = float(load.alone.pairs.sum()) * weights.pair if is_delivering else 0.0
     forms: dict[str, Callable[[], StrategyCost]] = {
-        "unshared": lambda: unshared(load, alone, weights, kinds),
+        "unshared": lambda: unshared(load, weights, kinds),
         "pull-up": lambda: pull_up(load, sides, weights, kinds),
-        "push-down": lambda: push_down(load, sides, alone, weights, kinds),
+        "push-down": lambda: push_down(load, sides, weights, kinds),
         "mem-opt": lambda: in_shelves(load, list(zip(sides, fine, strict=True)), weights, kinds),
         "cpu-opt": lambda: in_shelves(load, merged, weights, kinds),
         "chain": lambda: in_chain(load, sides, weights),
@@ -386,16 +412,21 @@ class Alone:
 
 
 def each_alone(load: Workload) -> Alone:
-    left_pass, right_pass = cache(load.left_pass), cache(load.right_pass)
-
-    def share(share_of: Share, predicate: Hashable) -> float:
-        return 1.0 if predicate is None else share_of(frozenset((predicate,)))
-
-    left = load.left_rate * np.array([share(left_pass, q.left_predicate) for q in load.queries])
-    right = load.right_rate * np.array([share(right_pass, q.right_predicate) for q in load.queries])
-    left_s = bounded(np.array([q.left_window_s for q in load.queries], np.float64), load.horizon_s)
-    right_s = bounded(np.array([q.right_window_s for q in load.queries], np.float64), load.horizon_s)
+    (left, left_s), (right, right_s) = (
+        (rate * shares_of_each(share_of, asked), bounded(asked.windows_s, load.horizon_s))
+        for rate, share_of, asked in zip(
+            (load.left_rate, load.right_rate), (load.left_pass, load.right_pass), load.asked, strict=True
+        )
+    )
     return Alone(left, right, left_s, right_s, left * right * load.selectivity * (left_s + right_s))
+
+
+def shares_of_each(share_of: Share, asked: Asked) -> NDArray:
+    """For each query, the share of a side's rows that satisfy its predicate."""
+    if isinstance(share_of, IndependentShares):
+        return share_of.of_each(asked.predicates)[asked.numbers]
+    shares = [1.0 if one is None else share_of(frozenset((one,))) for one in asked.predicates]
+    return np.array(shares)[asked.numbers]
 
 
 def joined(
@@ -415,8 +446,9 @@ def joined(
     return np.asarray(left * left_s + right * right_s), cores, np.asarray(pairs)
 
 
-def unshared(load: Workload, alone: Alone, weights: Weights, kinds: tuple[str, str]) -> StrategyCost:
+def unshared(load: Workload, weights: Weights, kinds: tuple[str, str]) -> StrategyCost:
     """One join per query, with its own windows and the rows that satisfy its predicates."""
+    alone = load.alone
     rates, windows = (alone.left_rate, alone.right_rate), (alone.left_s, alone.right_s)
     rows, cores, _ = joined(load, rates, windows, weights, kinds)
     taken = len(load.queries) * (load.left_rate + load.right_rate)
@@ -436,7 +468,7 @@ def pull_up(
 
 
 def push_down(
-    load: Workload, sides: tuple[Probed, Probed], alone: Alone, weights: Weights, kinds: tuple[str, str]
+    load: Workload, sides: tuple[Probed, Probed], weights: Weights, kinds: tuple[str, str]
 ) -> StrategyCost:
     """One join per lifetime of the rows of one side, that with more predicates.
 
@@ -444,16 +476,15 @@ def push_down(
     the first takes: no other can take rows of the part. Those queries test its pairs, unless it is only one.
     Pairs of a query that come from several joins are brought into order: a comparison each, as in equation 2.
     """
-    left = [(q.left_window_s, q.left_predicate) for q in load.queries]
-    right = [(q.right_window_s, q.right_predicate) for q in load.queries]
-    by_left = len({p for _, p in left}) >= len({p for _, p in right})
+    left, right = load.asked
+    by_left = len(left.predicates) >= len(right.predicates)
     side = sides[0 if by_left else 1]
     split, other = (left, right) if by_left else (right, left)
-    group = side.windows.searchsorted([window for window, _ in split]) - 1
-    others = grouped(group, [predicate for _, predicate in other])
-    other_share = rest_shares(load.right_pass if by_left else load.left_pass, others[::-1])[-2::-1]
-    other_s = np.zeros(len(others))
-    np.maximum.at(other_s, group, bounded(np.array([w for w, _ in other], np.float64), load.horizon_s))
+    group = side.windows.searchsorted(split.windows_s) - 1
+    last = int(group.max())
+    other_share = rest_shares(load.right_pass if by_left else load.left_pass, last - group, other)[-2::-1]
+    other_s = np.zeros(last + 1)
+    np.maximum.at(other_s, group, bounded(other.windows_s, load.horizon_s))
     other_s = np.maximum.accumulate(other_s)
     queries = np.bincount(group).cumsum()
     share = side.needed[:-1] - side.needed[1:]
@@ -465,7 +496,7 @@ def push_down(
         rates, windows = rates[::-1], windows[::-1]
     rows, cores, pairs = joined(load, rates, windows, weights, kinds)
     tests = np.where(queries[parts] > 1, queries[parts], 0)
-    united = alone.pairs[len(parts) - parts.searchsorted(group) > 1]
+    united = load.alone.pairs[len(parts) - parts.searchsorted(group) > 1]
     taken = side.rate + side.prober_rate * len(parts)
     handled = taken * weights.row + float((pairs * tests).sum() + united.sum()) * weights.route
     note = f"{counted(len(parts), 'join')}, {'left' if by_left else 'right'} rows split by lifetime"
@@ -484,6 +515,20 @@ def in_shelves(
     cores = sum(cores for _, cores in found) + (load.left_rate + load.right_rate) * weights.row
     note = f"{counted(counts[0], 'shelf', 'shelves')} left, {counts[1]:,} right"
     return StrategyCost(sum(rows for rows, _ in found), cores, note)
+
+
+def dealing_cores(load: Workload, weights: Weights) -> float:
+    """Cores for dealing out the pairs that one join finds among queries that are given them.
+
+    Calibrated with DEALT_TO queries. Where all ask the same, whatever is found satisfies it.
+    """
+    if len(set(zip(*(side.numbers.tolist() for side in load.asked), strict=True))) == 1:
+        return 0.0
+    pairs = 0.0
+    for side in load.sides:
+        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
+        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
+    return pairs * weights.deal * (1 + min(len(load.queries), MOST_DEALT_TO) / DEALT_TO) / 2
 
 
 def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> StrategyCost:
@@ -508,11 +553,12 @@ def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> 
 
 def passages(load: Workload, ends: Ends, left: bool) -> float:
     """Slices that a row of one side passes, on average."""
-    longest = [max(q.left_window_s, q.right_window_s) for q in load.queries]
-    group = np.searchsorted(ends, longest)
-    predicates = [q.left_predicate if left else q.right_predicate for q in load.queries]
-    shares = rest_shares(load.left_pass if left else load.right_pass, grouped(group, predicates))
-    return float(shares.sum())
+    longest = np.maximum(load.asked[0].windows_s, load.asked[1].windows_s)
+    reached = np.unique(longest)
+    group = reached.searchsorted(longest)
+    shares = rest_shares(load.left_pass if left else load.right_pass, group, load.asked[0 if left else 1])
+    slices = np.diff(np.searchsorted(ends, reached), prepend=-1)  # up to each of these windows
+    return float((shares[:-1] * slices).sum())
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -524,7 +570,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 def chain_ends(load: Workload) -> Ends:
     """Where the slices of a chain end if none are merged: at every window of either side."""
-    return tuple(sorted({w for q in load.queries for w in (q.left_window_s, q.right_window_s)}))
+    return tuple(np.unique(np.concatenate([asked.windows_s for asked in load.asked])).tolist())
 
 
 def chain_edge_costs(load: Workload, compare: float, route: float, system: float) -> NDArray:
@@ -539,7 +585,7 @@ def chain_edge_costs(load: Workload, compare: float, route: float, system: float
     """
     nodes = np.array([0.0, *chain_ends(load)])
     costs = np.zeros((len(nodes), len(nodes)))
-    for whole in probed_sides(load):
+    for whole in load.sides:
         side = whole.at(nodes, load.horizon_s)
         width = np.maximum(side.ends[None, :] - side.ends[:, None], 0.0)
         state = (side.rate * side.needed)[:, None] * width

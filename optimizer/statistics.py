@@ -138,8 +138,9 @@ def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstima
         return expected
     span_us = span_of(left, right)
     sides = [measure_side(side, span_us / 1e6) for side in (left, right)]
-    met = sum(side.met for side in (left, right))
-    share = (left.found + right.found) / met if met else expected.selectivity
+    met = sum(side.met + side.before[1] for side in (left, right))
+    found = sum(side.found + side.before[0] for side in (left, right))
+    share = found / met if met else expected.selectivity
     return replace(expected, left=sides[0], right=sides[1], selectivity=share, measured=True)
 
 

@@ -26,7 +26,9 @@ class Weights:
 
     For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
     (C_sys of the state-slice paper); shelf_probe, for a row to probe one more, nearly empty shelf;
-    route, for a pair to be tested against one query. Files stored before these were measured lack them.
+    route, for a pair to be tested against one query; key_count, for a row to enter or leave a slice in which
+    rows are counted by key, or to look its key up there; deal, for a pair to be dealt out among a few
+    queries. Files stored before these were measured lack them.
     """
 
     scan_search: float
@@ -43,6 +45,8 @@ class Weights:
     slice_row: float = 6e-9
     shelf_probe: float = 1.7e-8
     route: float = 8e-10
+    key_count: float = 1e-8
+    deal: float = 1.5e-8
     machine: str = "unknown"
 
     def of(self, kind: str) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from penstock.optimizer import weights as stored
 from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows, route_pairs
 from penstock.optimizer.weights import SHIPPED, Weights, load, read, save
 
-SHARING = ("slice_row", "shelf_probe", "route")
+SHARING = ("slice_row", "shelf_probe", "route", "key_count", "deal")
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_histogram_of_a_plain_index(both: list[tuple[int, int]], ages: list[int]
     members = [Member(pair, (), ()) for pair in both]
     index = Shape((), (), ()).index(members)
     assert index.is_plain
-    slices, histogram = index.slices(probed), index.histogram(probed)
+    slices, histogram = index.slices[probed], index.histogram(probed)
     assert slices.ends.tolist() == sorted({pair[probed] for pair in both})
     for age in ages:
         histogram[slice_of(np.int64(age), *slices)] += 1

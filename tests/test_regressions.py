@@ -411,3 +411,22 @@ def test_queries_by_name_fold_case(engine: penstock.Engine) -> None:
     assert list(engine.queries) == ["Muggy"]
     with pytest.raises(KeyError, match="Did you mean `Muggy`"):
         engine.queries["mugy"]
+
+
+@pytest.mark.parametrize("sharing", ["auto", "mem-opt", "pull-up", "push-down", "chain"])
+def test_the_second_query_that_reads_a_column_does_not_take_rows_that_lack_it(sharing: str) -> None:
+    """The first one made the join keep the column; rows from before that are still there without it."""
+    engine = penstock.Engine(sharing=sharing)
+    for name in "ab":
+        engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, id BIGINT, s VARCHAR)")
+    joined = "FROM a [RANGE UNBOUNDED] AS x JOIN b [RANGE UNBOUNDED] AS y ON x.id <> y.id"
+    engine.query(f"SELECT x.id, y.id AS yid {joined}")
+    engine.push("a", {"ts": [0], "id": [0], "s": ["old"]})
+    late = []
+    for at in (1, 2, 3):
+        engine.push("b", {"ts": [at], "id": [at], "s": ["new"]})
+        late.append(engine.query(f"SELECT x.id, y.id AS yid, x.s {joined}"))
+    engine.push("a", {"ts": [4], "id": [9], "s": ["young"]})
+    engine.close()
+    for query in late:
+        assert {row["s"] for row in query.results().to_pylist()} == {"young"}

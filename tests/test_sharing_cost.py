@@ -29,7 +29,6 @@ from penstock.optimizer.sharing_cost import (
     estimate_strategies,
     independent,
     paper_costs,
-    probed_sides,
     shelf_costs,
     strategy,
 )
@@ -345,7 +344,7 @@ def test_shares_that_contradict_each_other_are_mended() -> None:
     table = {frozenset("p"): 0.4, frozenset("pq"): 0.3}
     queries = (QueryLoad("1", 10, 10, "q"), QueryLoad("2", 20, 20, "p"))
     load = Workload(queries, 10, 10, 0.1, lambda wanted: table.get(wanted, 0.2), EVERY)
-    assert probed_sides(load)[0].needed.tolist() == [0.4, 0.4, 0.0]
+    assert load.sides[0].needed.tolist() == [0.4, 0.4, 0.0]
     assert all(cost.cores > 0 for cost in estimate_strategies(load, OURS, HASH).values())
 
 
@@ -363,7 +362,7 @@ def test_an_unbounded_window_is_never_shorter_than_a_bounded_one() -> None:
     for longest in (10.0, UNBOUNDED_S, 3 * UNBOUNDED_S):
         queries = (QueryLoad("1", longest, 5.0), QueryLoad("2", math.inf, 5.0, "p"))
         load = Workload(queries, 10, 10, 0.1, independent({"p": 0.5}), EVERY)
-        left = probed_sides(load)[0]
+        left = load.sides[0]
         assert left.windows.tolist() == [0, longest, math.inf]
         assert left.ends.tolist() == [0, longest, max(longest, UNBOUNDED_S)]
         assert cpu_opt_ends(load, OURS, HASH)[0][-1] == math.inf
@@ -417,7 +416,7 @@ def test_cheapest_chain_is_the_best_of_all(count: int, seed: int, levels: int) -
 @settings(max_examples=30, deadline=None)
 @given(load=loads(most=8), kind=st.sampled_from(list(ACCESSES)))
 def test_cheapest_chain_of_shelves_is_the_best_of_all(load: Workload, kind: str) -> None:
-    for place, side in enumerate(probed_sides(load)):
+    for place, side in enumerate(load.sides):
         nodes = np.arange(len(side.windows))
         costs = shelf_costs(side, nodes[:, None], nodes[None, :], load.selectivity, kind, OURS)
         ends = cpu_opt_ends(load, OURS, (kind, kind))[place]

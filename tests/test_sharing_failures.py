@@ -347,7 +347,7 @@ def test_a_key_is_not_asked_of_rows_that_no_query_takes(strategy: str) -> None:
 
 # -- subscribers ---------------------------------------------------------------------------------------
 
-MANY = 160  # rows of one key: the pairs of one batch come out in many pieces
+MANY = 240  # rows of one key: the pairs of one batch come out in many pieces
 STAYING = {
     "short": joined(20),
     "long": joined(220, "x.v < 1"),
@@ -440,7 +440,7 @@ def undisturbed() -> dict[str, Any]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("act", ACTS)
 def test_a_subscriber_acts_while_rows_flow(strategy: str, act: Callable[[Scene], None]) -> None:
-    scene = Scene(strategy, act, 100, None)
+    scene = Scene(strategy, act, 200, None)
     assert len(scene.batches) >= 2, "it never acted"
     if strategy in ("auto", "mem-opt", "cpu-opt", "pull-up"):
         assert scene.was_working, "expected the join in the middle of a batch"

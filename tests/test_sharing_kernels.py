@@ -100,17 +100,25 @@ MEMBER = st.tuples(
     st.lists(MEMBER, min_size=1, max_size=6),
     st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 3), st.integers(0, 2)), max_size=30),
     st.booleans(),
+    st.sampled_from([(4, 3), (4, 1), (1, 3)]),
 )
 def test_cell_counts(
-    members: list[tuple[int, ...]], pairs: list[tuple[bool, int, int, int]], alike: bool
+    members: list[tuple[int, ...]],
+    pairs: list[tuple[bool, int, int, int]],
+    alike: bool,
+    leaf_counts: tuple[int, int],
 ) -> None:
     """Pairs (which side is older, age, leaves of both) counted in cells, settled, then once more."""
+    pairs = [
+        (older, age, min(one, leaf_counts[0] - 1), min(two, leaf_counts[1] - 1))
+        for older, age, one, two in pairs
+    ]
     table = np.array(members, np.int64)
     windows = np.array([table[:, 0], table[:, 0] if alike else table[:, 1]])
     low, high = table[:, [2, 4]].T.astype(np.int32), table[:, [3, 5]].T.astype(np.int32)
     former: CellCounts | None = None
     for _ in range(2):
-        counts = CellCounts(windows, low, high, (4, 3), former)
+        counts = CellCounts(windows, low, high, leaf_counts, former)
         for probed in (0, 1):
             mine = [pair for pair in pairs if pair[0] == bool(probed)]
             age, one, two = (np.array([pair[k] for pair in mine], np.int64) for k in (1, 2, 3))

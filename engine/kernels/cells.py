@@ -73,3 +73,31 @@ def settle_cells(cells, low, high, ranks, counts):  # type: ignore[no-untyped-de
             taken += cells[below_i, below_j, s]
         counts[m] += taken
     cells[:] = 0  # 3. clear
+
+
+@kernel
+def settle_rows(cells, low, by_low, high, by_high, ranks, counts):  # type: ignore[no-untyped-def]
+    """What settle_cells does where one side alone has leaves: most rows of cells are empty, and only read.
+
+    cells: int32[leaves, slices]; low, high: int32[M], the leaves a member takes; by_low, by_high: int64, the
+    members that take some, in order of these; ranks, counts as there.
+    """
+    leaves, slices = cells.shape
+    total = np.zeros(slices, np.int64)  # of all rows so far, up to a slice
+    a = b = 0
+    for i in range(leaves):
+        while a < len(by_low) and low[by_low[a]] == i:
+            counts[by_low[a]] -= total[ranks[by_low[a]]]
+            a += 1
+        some = np.int32(0)
+        for s in range(slices):
+            some |= cells[i, s]
+        if some:
+            run = np.int64(0)
+            for s in range(slices):
+                run += cells[i, s]
+                cells[i, s] = 0
+                total[s] += run
+        while b < len(by_high) and high[by_high[b]] == i:
+            counts[by_high[b]] += total[ranks[by_high[b]]]
+            b += 1

@@ -52,6 +52,12 @@ def build_slices(windows: NDArray) -> Slices:
     return Slices(ends, first[: changes[-1] + 2 if len(changes) else 1].copy(), shift)
 
 
+def slices_of(windows: NDArray) -> tuple[Slices, Slices]:
+    """Slices of the windows (int64[2, M]) of left and right; the same where these are alike."""
+    left = build_slices(windows[0])
+    return left, left if np.array_equal(windows[0], windows[1]) else build_slices(windows[1])
+
+
 @expand
 def slice_of(age, ends, first, shift):  # type: ignore[no-untyped-def]
     """Number of ends up to `age` (int64 >= 0): int64 in 0 .. len(ends)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..batch import NO_ROWS
 from ..indexes.index import Probes
 from ..kernels.pairs import ROW_BITS
 from ..shelf import Shelf
@@ -26,23 +27,30 @@ class Direction:
         self.by: Side
         self.shelf: Shelf
         self.base = 0
+        self.young = NO_ROWS
+        """First rows of the shelf below some ages, for whoever sorts pairs out by age."""
 
     def begin(self, side: Side, number: int, by: Side, probes: Probes) -> None:
         """Rows of `by` are about to probe shelf `number` of `side`."""
         self.side, self.by, self.shelf, self.base = side, by, side.shelves[number], number << ROW_BITS
         self.probes = probes
         self.at = self.count = 0
+        self.young = NO_ROWS
 
     def fill(self) -> None:
-        """Find more pairs if all found so far have been passed on."""
+        """Find more pairs if most of those found so far have been passed on: the others stay in front."""
         assert self.probes is not None, "no batch is being worked"
-        if self.at < self.count or self.probes.done:
+        left = self.pending
+        if self.probes.done or 2 * left > len(self.row):
             return
-        if self.count == len(self.row) < MAX_PAIRS:
+        prober, row = self.prober, self.row
+        if self.count == len(row) < MAX_PAIRS:
             self.prober, self.row = (np.empty(2 * self.count, np.int64) for _ in range(2))
-        self.at = 0
-        self.count = self.shelf.index.run(self.probes, self.prober, self.row, False)
-        self.side.found += self.count
+        self.prober[:left] = prober[self.at : self.count]
+        self.row[:left] = row[self.at : self.count]
+        found = self.shelf.index.run(self.probes, self.prober[left:], self.row[left:], False)
+        self.at, self.count = 0, left + found
+        self.side.found += found
 
     @property
     def done(self) -> bool:

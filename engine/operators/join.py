@@ -39,23 +39,28 @@ from ..kernels.cells import add_pairs
 from ..kernels.merge import merge_pairs
 from ..kernels.pairs import ROW_BITS, ROW_MASK, take_pairs_of
 from ..kernels.slices import Slices
+from ..key_counts import MAX_WIDTH, KeyCounts
 from ..member import Member
 from ..member_index import cells_of, demands_of, index_members
 from ..operator import Counters
-from ..plan import CommonJoin, MemberNode
+from ..plan import EQUALITY, CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue
+from ..roster import Roster
 from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..verify import equal_keys
 from ..window import MAX_TS
+from .dealer import Dealer
 from .direction import Direction
 from .side import Side, as_matrix
 from .take_rows import Fault, take_rows
 
+FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
+QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
@@ -87,14 +92,26 @@ class WindowJoin:
             Side(1, common.right, types[1], queues[1], bands[1]),
         )
         self.members: list[Member] = []
+        self.roster = Roster.of(())
+        """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
+        self.part_ways: Callable[[], None] = lambda: None
+        """Called between batches if each member should have a join of its own."""
         self._arrange = arrange
         self._on_failure = on_failure
         self._instants = self.left.by_place or self.right.by_place
         self._is_stale = False
         """Whether members have come or gone."""
         self.is_due = False
-        """Whether how rows are kept is to be thought over."""
+        """Whether how rows are kept is to be thought over now."""
+        self._is_put_off = False
+        """Whether it is, when no member has come or gone for some rows."""
+        self._was_seen = False
+        """Whether enough rows have come to go by them."""
+        self.is_first_look = False
+        """Whether that was just now: what can wait for more of them is not thought over."""
+        self._quiet = 0
+        """Rows since members came or went."""
         self._counted: list[Member] = []
         self._delivered: list[Member] = []
         self._count_index: QueryIndex | None = None
@@ -104,8 +121,11 @@ class WindowJoin:
         self._to_all = False
         self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
         """What the members that are given pairs ask of the tags of both rows (see lineage.py)."""
+        self._dealer: Dealer | None = None
         self._cells: CellCounts | None = None
         self._in_cells = 0
+        self._by_key = False
+        """Whether pairs are counted by key and not found."""
         self._unsettled = False
         """Whether pairs have been counted since the members' counts were brought up to date."""
         self._directions: list[Direction] = []
@@ -152,30 +172,38 @@ class WindowJoin:
                 side.adopt(held)
 
     def reconsider(self) -> None:
-        """Ask again how rows should be kept, before the next batch."""
-        self.is_due = True
+        """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
+        self._is_put_off = True
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
-        if not (self._is_stale or self.is_due) or self._working or not self.members:
+        if self._working or not self.members:
             return
+        self.is_due = self._is_put_off and self._quiet >= QUIET_ROWS
+        if not (self._is_stale or self.is_first_look or self.is_due):
+            return
+        if self._is_stale:
+            self.roster = self.roster.after(self.members)
+            self._quiet = 0
         arrangement = self._arrange(self)
-        self.is_due = False
+        self._is_put_off = self._is_put_off and not self.is_due
+        self.is_first_look = False
         if not self._is_stale and arrangement == self.arrangement:
             return
         self._is_stale = False
         self.arrangement = arrangement
         self.settle()
+        roster = self.roster
         new = [member for member in self.members if member.is_new]
-        must_move = [side.prepare(self.members, new, self.arrangement) for side in self.sides]
-        self._counted = [member for member in self.members if member.counting]
-        self._delivered = [member for member in self.members if not member.counting]
-        whole = index_members(self.members, self.sides)
+        must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
+        counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
+        self._counted, self._delivered = counted.members, delivered.members
+        whole = index_members(roster, self.sides)
         self._count_index = self._report_index = whole
         if self._counted and self._delivered:
             self._count_index, self._report_index = (
-                index_members(self._counted, self.sides),
-                index_members(self._delivered, self.sides),
+                index_members(counted, self.sides),
+                index_members(delivered, self.sides),
             )
         self._read = [
             sorted({i for member in self._delivered for i in member.node.sides[side].columns})
@@ -185,17 +213,24 @@ class WindowJoin:
         self._to_all = (
             whole.is_plain
             and not self._instants
-            and all({one.sizes[side.number] for one in self._delivered} == {side.size} for side in self.sides)
+            and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
         )
         may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
-        demand = demands_of(self._delivered, self.sides)
-        self._demands = demand.low, demand.high, demand.bits
-        self._cells = cells_of(self.members, self.sides, self._cells) if may_count else None
-        note_coverage(self.members, self.sides, self._now)
+        self._cells = cells_of(roster, self.sides, whole.slices, self._cells) if may_count else None
+        self._by_key = self.arrangement.by_key and self.may_count_by_key
+        for shelf in (shelf for side in self.sides for shelf in side.shelves):
+            shelf.key_counts = None  # rows move, and slices end elsewhere
+        if self._delivered:
+            demand = demands_of(delivered, self.sides)
+            self._demands = demand.low, demand.high, demand.bits
+        self._dealer = Dealer(delivered) if self._may_deal else None
+        for side in self.sides if self._dealer is not None else ():
+            side.dealt = None if side.is_uniform else side.demands(delivered)
+        note_coverage(roster, self.sides, self._now)
         part = self.arrangement.part
-        others: dict[int, list[Member]] = {}  # of a part's other side, only rows that its members take
+        others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:
-            others[1 - part.side] = [m for m in self.members if m.sizes[part.side] <= part.up_to]
+            others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             other = others.get(side.number)
             side.query_index = whole if other is None else index_members(other, self.sides)
@@ -214,14 +249,22 @@ class WindowJoin:
         self._unsettled = False
         self._in_cells = 0
         found = self._count_index.settle() if self._cells is None else self._cells.settle()
-        for member, count in zip(self._counted, found.tolist(), strict=True):
-            member.found += count
-            self.counters.rows_out += count
+        for at in np.flatnonzero(found).tolist():
+            self._counted[at].found += int(found[at])
+        self.counters.rows_out += int(found.sum())
 
     # -- a batch ------------------------------------------------------------------------------------
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a batch is being worked."""
+        return self._working
+
     def step(self, quantum: int) -> bool:
         self.refresh()
+        if self.arrangement.is_apart and not self._working:
+            self.part_ways()
+            return True
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
             return self._pass_time()
         if not self._working:
@@ -236,11 +279,16 @@ class WindowJoin:
             self._working = False
             self._pass_time()
             self._report_faults()
+            if not self._was_seen and sum(side.rows_in for side in self.sides) >= FIRST_ROWS:
+                self._was_seen = self.is_first_look = True
         return True
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
-        taken, self._faults = take_rows(self.sides, self.inputs, self._instants, rows)
+        rows = rows if self._was_seen else min(rows, FIRST_ROWS)
+        taken, self._faults = take_rows(
+            self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
+        )
         if taken[0] is None and taken[1] is None:
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
@@ -269,6 +317,7 @@ class WindowJoin:
                 precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
                 direction.begin(side, number, other, side.probes_by(other, shelf, row_until))
         self._working = True
+        self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
 
     def _report_faults(self) -> bool:
@@ -283,6 +332,17 @@ class WindowJoin:
 
     # -- counting -----------------------------------------------------------------------------------
 
+    @property
+    def may_count_by_key(self) -> bool:
+        """Whether pairs need not be found to be counted: equal keys decide, and by few enough counters."""
+        index = self._count_index
+        if index is None or self._delivered or self._instants or self.left.verified:
+            return False
+        if self.common.condition != EQUALITY or not (index.is_plain or self._cells is not None):
+            return False
+        leaves = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
+        return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
+
     def _count(self) -> None:
         index = self._count_index
         assert index is not None, "members without an index"
@@ -293,8 +353,8 @@ class WindowJoin:
                 continue
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
-                slices, histogram = index.slices(number), index.histogram(number)
-                if len(slices.ends) == 1:
+                slices, histogram = index.slices[number], index.histogram(number)
+                if len(slices.ends) == 1 and not self._by_key:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found
                     side.found += found
@@ -327,6 +387,14 @@ class WindowJoin:
                 of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
             if shelf.leaves:
                 leaves, stride = shelf.leaves[0], strides[number]
+        if self._by_key:
+            first = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
+            found = self._key_counts(direction, slices).run(
+                probes, by.ts, by.reach, shelf.index.keys, shelf.pos, leaves if stride else None,
+                (first, stride), histogram,
+            )  # fmt: skip
+            direction.side.found += found
+            return found
         if isinstance(shelf.index, HashIndex):
             cells = None if strides is None else (of_prober, leaves, stride)
             found = shelf.index.run_slices(probes, by.ts, shelf.pos, slices, histogram, cells)
@@ -341,6 +409,15 @@ class WindowJoin:
             np.empty(COUNTED_AT_ONCE, np.int64), np.empty(COUNTED_AT_ONCE, np.int64),
         )  # fmt: skip
         return found
+
+    def _key_counts(self, direction: Direction, slices: Slices) -> KeyCounts:
+        """The counters of a shelf by key, set up if there are none."""
+        shelf, side = direction.shelf, direction.side
+        if shelf.key_counts is None:
+            ends = slices.ends[: slices.ends.searchsorted(shelf.lifetime, side="right")]
+            leaves = side.leaf_counts[0] if shelf.leaves else 1
+            shelf.key_counts = KeyCounts(shelf.store.ts.tail, ends, leaves)
+        return shelf.key_counts
 
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
@@ -389,9 +466,20 @@ class WindowJoin:
 
     # -- delivering ---------------------------------------------------------------------------------
 
+    @property
+    def _may_deal(self) -> bool:
+        """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
+        few = 0 < len(self._delivered) <= FEW_MEMBERS and not self._counted and not self._to_all
+        return few and not (self._instants or self.left.verified or self.arrangement.routed)
+
     def _deliver(self) -> None:
         for direction in self._directions:
             direction.fill()
+        if self._dealer is not None:
+            views = self._views()
+            for member, *pairs in self._dealer.deal(self._directions):
+                self._emit(member, views, *pairs)
+            return
         ts, left, right = self._checked(*self._merged())
         if not len(ts):
             return

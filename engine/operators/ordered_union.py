@@ -154,7 +154,7 @@ class OrderedUnion(Stateless):
         self._windows[:] = self.member.sizes
         self._dimensions, self._words = [], []
         for side in self._sides:
-            demand = side.demands([self.member])
+            demand = side.demand_of(self.member)
             for d, count in enumerate(side.leaf_counts):
                 low, high = int(demand.low[0, d]), int(demand.high[0, d])
                 if (low, high) != (0, count - 1):

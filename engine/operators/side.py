@@ -27,6 +27,7 @@ from ..expression import Expression, columns_of
 from ..functions import may_raise
 from ..indexes.index import Probes
 from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
+from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from ..lineage import Demand, Failure, Lineage
@@ -34,6 +35,7 @@ from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
 from ..queue import Queue
+from ..roster import Roster
 from ..shelf import Shelf
 from ..shelves_view import ShelvesView
 from ..store import valid_bytes
@@ -69,12 +71,16 @@ class Side:
         # how rows are told apart
         self.columns: list[int] = []
         """Columns of the stream that are stored, in order of their slots."""
+        self.since: dict[int, int] = {}
+        """The generation of rows from which on each of them is stored."""
         self.predicate: Expression | None = None
         self.is_uniform = True
         """All members ask for `predicate`, and nothing else is kept."""
         self.lineage = Lineage(())
-        self._asked: tuple[Sequence[Member], Demand] | None = None
+        self._asked: tuple[Roster, Demand] | None = None
         """The members whose demands were last asked for, until they change."""
+        self.dealt: Demand | None = None
+        """What members ask of rows for which the takers are kept."""
         self.generation = 0
         self.births_matter = False
         self.arrangement = Arrangement(("scan", "scan"))
@@ -87,12 +93,16 @@ class Side:
         """Pairs found by probing this side."""
         self.met = 0
         """Live rows of this side that its probers could have matched: found / met is the selectivity."""
+        self.before = 0, 0
+        """The same two of a join that this one goes on for."""
         self.first_ts: int | None = None
         self.last_ts = 0
         self.come = 0
         """Rows of the stream before the batch being worked: a ROWS window counts them all."""
         self.lifetimes: NDArray = NO_ROWS
         """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
+        self.sample: tuple[NDArray, NDArray] | None = None
+        """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
         # rows of the batch being worked
@@ -102,6 +112,8 @@ class Side:
         self.high: NDArray = NO_ROWS
         self.leaves: tuple[NDArray, ...] = NO_TAGS
         self.words: tuple[NDArray, ...] = NO_TAGS
+        self.takers: NDArray = NO_ROWS
+        """Of each row a bit for each of a few members that take it; none if all take all."""
         self.reach: NDArray | None = None
         """How far back each row looks on the other side; None: as far as there are rows."""
         self.places: NDArray = NO_ROWS
@@ -147,7 +159,7 @@ class Side:
         self.come += len(self.come_ts)
         for shelf in self.shelves:
             shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
-        self.come_ts = self.ts = self.low = self.high = self.places = NO_ROWS
+        self.come_ts = self.ts = self.low = self.high = self.places = self.takers = NO_ROWS
         self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
@@ -201,6 +213,8 @@ class Side:
         leaves = as_matrix(needed.leaves, batch.length, np.int32)
         lifetime = self.query_index.longest(self.number, self.number, leaves, tags.words)
         needed.lifetimes = lifetime
+        if isinstance(births, int):
+            self._sample_tags(leaves, tags.words)
         arrangement = self.arrangement
         part = arrangement.part
         if part is not None and part.side == self.number:
@@ -234,6 +248,15 @@ class Side:
         some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
         self.lifetimes = np.concatenate([self.lifetimes, some])[-4 * SAMPLE_ROWS :]
 
+    def _sample_tags(self, leaves: NDArray, words: NDArray) -> None:
+        """Remember what some rows satisfy."""
+        some = slice(None, None, 1 + leaves.shape[1] // SAMPLE_ROWS)
+        known = (leaves[:, :0], words[:, :0]) if self.sample is None else self.sample
+        self.sample = (
+            np.hstack([known[0], leaves[:, some]])[:, -4 * SAMPLE_ROWS :],
+            np.hstack([known[1], words[:, some]])[:, -4 * SAMPLE_ROWS :],
+        )
+
     @property
     def refs(self) -> NDArray:
         """Where each row of the batch is kept."""
@@ -249,6 +272,7 @@ class Side:
         self, arrays: Sequence[pa.Array], keys: NDArray, lifetime: NDArray | None, births: int | NDArray
     ) -> None:
         """Each row to the shelf of its lifetime; `refs` says where each is."""
+        self.takers = self._find_takers()
         places = self.places if self.is_numbered else None
         ends = None if lifetime is None else self._ends_of(lifetime)
         if ends is None or (len(ends) and (ends == ends[0]).all()):
@@ -256,6 +280,8 @@ class Side:
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births)
+            if shelf.takers is not None:
+                shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
             return
         self._refs = np.empty(len(self.ts), np.int64)
@@ -271,6 +297,8 @@ class Side:
                 [values[rows] for values in self.leaves], [values[rows] for values in self.words],
                 births if isinstance(births, int) else births[rows],
             )  # fmt: skip
+            if shelf.takers is not None:
+                shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
     def _ends_of(self, lifetime: NDArray) -> NDArray:
@@ -288,8 +316,19 @@ class Side:
                 return number
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
+        shelf.takers = None if self.dealt is None else RowBuffer("int64")
         self.shelves.append(shelf)
         return len(self.shelves) - 1
+
+    def _find_takers(self) -> NDArray:
+        """Who takes the rows of the batch."""
+        if self.dealt is None:
+            return NO_ROWS
+        leaves = as_matrix(self.leaves, len(self.ts), np.int32)
+        words = as_matrix(self.words, len(self.ts), np.int64)
+        takers = np.empty(len(self.ts), np.int64)
+        find_takers(leaves, words, self.dealt.low, self.dealt.high, self.dealt.bits, takers)
+        return takers
 
     @property
     def leaf_counts(self) -> tuple[int, ...]:
@@ -298,17 +337,22 @@ class Side:
             return ()
         return (*self.lineage.leaf_counts, *([self.generation + 1] if self.births_matter else []))
 
-    def demands(self, members: Sequence[Member]) -> Demand:
-        """What each member asks of the tags of this side's rows."""
+    def demands(self, members: Roster) -> Demand:
+        """What each asks of the tags of this side's rows: the members it was prepared for, or some."""
         if self._asked is None or self._asked[0] is not members:
-            self._asked = members, self._demands_of(members)
+            self._asked = members, self._demands_of(members.members, members.numbers[self.number])
         return self._asked[1]
 
-    def _demands_of(self, members: Sequence[Member]) -> Demand:
+    def demand_of(self, member: Member) -> Demand:
+        """The same of one of them."""
+        numbers = [] if self.is_uniform else [self.lineage.number(member.predicates[self.number])]
+        return self._demands_of([member], np.array(numbers, np.int64))
+
+    def _demands_of(self, members: Sequence[Member], numbers: NDArray) -> Demand:
         if self.is_uniform:
             nothing = np.empty((len(members), 0), np.int32)
             return Demand(nothing, nothing, np.empty((len(members), 0), np.int64))
-        demand = self.lineage.demands([member.predicates[self.number] for member in members])
+        demand = self.lineage.demands_of(numbers)
         if not self.births_matter:
             return demand
         born = np.array([member.born[self.number] for member in members], np.int32).reshape(-1, 1)
@@ -318,7 +362,7 @@ class Side:
     @property
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
-        return self.by_place or self.arrangement.part is not None
+        return self.by_place or self.arrangement.part is not None or self.arrangement.is_numbered
 
     @property
     def tag_widths(self) -> tuple[int, int]:
@@ -423,20 +467,21 @@ class Side:
 
     # -- members come and go ------------------------------------------------------------------------
 
-    def prepare(self, members: Sequence[Member], new: Sequence[Member], arrangement: Arrangement) -> bool:
+    def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
         """Take a changed set of members into account; True if stored rows must be laid out anew.
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
         """
-        predicates = list(dict.fromkeys(member.predicates[self.number] for member in members))
+        predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
         self.lifetimes = NO_ROWS
-        self.size = max(member.sizes[self.number] for member in members)
+        self.sample = None
+        self.size = int(roster.sizes[self.number].max())
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
         self._add_columns(new)
-        self.births_matter = self.oldest_birth < max(member.born[self.number] for member in members)
+        self.births_matter = self.oldest_birth < max([member.born[self.number] for member in roster.members])
         self.is_uniform = (
             len(predicates) == 1
             and not self.births_matter
@@ -444,7 +489,7 @@ class Side:
         )
         self.predicate = predicates[0] if self.is_uniform else None
         self.lineage = Lineage(() if self.is_uniform else predicates, self.lineage)
-        self._asked = None
+        self._asked = self.dealt = None
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
@@ -458,8 +503,8 @@ class Side:
             side = member.node.sides[self.number]
             read = {*side.columns, *(() if side.predicate is None else columns_of(side.predicate))}
             fresh |= (lacking := read.difference(self.columns))
-            if lacking and len(self):
-                member.born[self.number] = self.generation + 1
+            self.since |= dict.fromkeys(lacking, self.generation + bool(len(self)))
+            member.born[self.number] = max((self.since[column] for column in read), default=0)
         if not fresh:
             return
         self.columns += sorted(fresh)
@@ -506,7 +551,9 @@ class Side:
         self.come = former.come + len(former.come_ts)
         self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
+        self.before = former.before[0] + former.found, former.before[1] + former.met
         self.columns, self.generation = list(former.columns), former.generation
+        self.since = dict(former.since)
 
     def adopt(self, rows: StoredRows) -> None:
         """Hold rows of another side, all of one lifetime, until members say what is needed of them."""

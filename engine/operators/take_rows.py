@@ -32,10 +32,16 @@ class Fault:
 
 
 def take_rows(
-    sides: Sequence[Side], inputs: Sequence[Queue], instants: bool, rows: int
+    sides: Sequence[Side], inputs: Sequence[Queue], instants: bool, rows: int, is_first: bool = False
 ) -> tuple[list[Examined | None], list[Fault]]:
-    """About `rows` rows of each input that both have reached, and what fails right after them."""
+    """About `rows` rows of each input that both have reached, and what fails right after them.
+
+    is_first: not many more than `rows`, even if that means cutting a batch.
+    """
     bound = (instants_of if instants else bound_of)(inputs, rows)
+    if is_first and not instants:
+        heads = [queue.batches[0] for queue in inputs if queue.batches]
+        bound = min([bound, *(int(head.ts[min(rows, head.length) - 1]) for head in heads)])
     taken = [queue.take(bound, not instants) for queue in inputs]
     examined = examine(sides, taken)
     failures = [

@@ -1,0 +1,117 @@
+"""The members of a join side by side: what each asks for, as arrays, so that nobody asks them one by one.
+
+Made anew when members change, from the one before: among a thousand members one that comes or goes is added
+to the arrays or taken out of them. The distinct predicates of a side are numbered in the order in which they
+came; a lineage made of them has the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .expression import Expression
+from .member import Member
+
+Predicates = tuple[list[Expression | None], list[Expression | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Roster:
+    """sizes: int64[2, M], windows of left and right; numbers: int64[2, M], of their predicates.
+
+    predicates: the distinct ones of each side, by number; counting: bool[M].
+    """
+
+    members: list[Member]
+    sizes: NDArray
+    numbers: NDArray
+    predicates: Predicates
+    counting: NDArray
+
+    @classmethod
+    def of(cls, members: Sequence[Member]) -> Roster:
+        """From nothing."""
+        numbers = np.empty((2, len(members)), np.int64)
+        predicates: Predicates = ([], [])
+        for side in (0, 1):
+            known: dict[Expression | None, int] = {}
+            numbers[side] = [known.setdefault(one.predicates[side], len(known)) for one in members]
+            predicates[side].extend(known)
+        sizes = np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()
+        counting = np.array([member.counting for member in members], np.bool_)
+        return cls(list(members), sizes, numbers, predicates, counting)
+
+    def after(self, members: Sequence[Member]) -> Roster:
+        """That of the members there are now: those here, but for some who came, went or changed."""
+        old = self.members
+        new = [member for member in members if member.is_new]
+        if len(members) == len(old) + 1 and new == members[-1:] and members[:-1] == old:
+            return self._with(new[0])
+        if len(members) == len(old) - 1 and not new:
+            both = enumerate(zip(old, members, strict=False))
+            at = next((i for i, (one, two) in both if one is not two), len(members))
+            if old[at + 1 :] == members[at:]:
+                return self._without(at)
+        return Roster.of(members)
+
+    def _with(self, member: Member) -> Roster:
+        numbers, predicates = [], []
+        for side, known in enumerate(self.predicates):
+            places = {predicate: number for number, predicate in enumerate(known)}
+            number = places.get(member.predicates[side], len(known))
+            numbers.append(number)
+            predicates.append([*known, member.predicates[side]] if number == len(known) else known)
+        return Roster(
+            [*self.members, member],
+            np.hstack([self.sizes, np.array(member.sizes, np.int64)[:, None]]),
+            np.hstack([self.numbers, np.array(numbers, np.int64)[:, None]]),
+            (predicates[0], predicates[1]),
+            np.append(self.counting, member.counting),
+        )
+
+    def _without(self, at: int) -> Roster:
+        numbers = np.delete(self.numbers, at, axis=1)
+        predicates = []
+        for side, known in enumerate(self.predicates):
+            gone = int(self.numbers[side, at])
+            if not (numbers[side] == gone).any():
+                known = [*known[:gone], *known[gone + 1 :]]
+                numbers[side] -= numbers[side] > gone
+            predicates.append(known)
+        return Roster(
+            [*self.members[:at], *self.members[at + 1 :]],
+            np.delete(self.sizes, at, axis=1),
+            numbers,
+            (predicates[0], predicates[1]),
+            np.delete(self.counting, at),
+        )
+
+    def take(self, where: NDArray) -> Roster:
+        """Some of the members, by a mask; numbers stay those of all."""
+        if where.all():
+            return self
+        members = [self.members[i] for i in np.flatnonzero(where).tolist()]
+        return Roster(
+            members, self.sizes[:, where], self.numbers[:, where], self.predicates, self.counting[where]
+        )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether members differ in which rows of a stream they need."""
+        return any(len(known) > 1 for known in self.predicates)
+
+    def _check(self) -> None:
+        for at, member in enumerate(self.members):
+            assert tuple(self.sizes[:, at].tolist()) == member.sizes, "a wrong window"
+            assert bool(self.counting[at]) == member.counting, "a wrong kind of member"
+            for side, known in enumerate(self.predicates):
+                assert known[self.numbers[side, at]] == member.predicates[side], "a wrong predicate"
+        for known in self.predicates:
+            assert len(set(known)) == len(known), "a predicate with two numbers"

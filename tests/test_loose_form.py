@@ -1,0 +1,146 @@
+"""A join that runs together or apart gives what one that is always together gives, whoever comes and goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock
+from penstock.engine.arrangement import Arrangement
+from penstock.engine.operators import join as join_module
+from penstock.engine.operators.join import WindowJoin
+from penstock.engine.scheduler import Shuffled
+from penstock.optimizer.arrange_joins import Arranger
+
+CREATE = """
+CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR);
+CREATE STREAM b (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR)
+"""
+FILTERS = ["", " AND a.v > 1", " AND a.v <= 1 AND b.v = 2", " AND b.v < 3", " AND a.s || b.s <> 'xy'"]
+COLUMNS = ["a.k", "a.v, b.v AS w", "b.s, a.ts AS at"]
+QUERY = st.tuples(
+    st.integers(1, 8),
+    st.sampled_from(FILTERS),
+    st.sampled_from(COLUMNS),
+    st.sampled_from([False, False, True]),
+)
+ROW = st.tuples(*[st.integers(0, 3)] * 3)
+PUSH = st.tuples(st.sampled_from("ab"), st.lists(ROW, min_size=1, max_size=12))
+STEP = (
+    PUSH
+    | PUSH
+    | st.tuples(st.just("add"), QUERY)
+    | st.tuples(st.just("drop"), st.integers(0, 9))
+    | st.tuples(st.just("alter"), st.tuples(st.integers(0, 9), st.integers(1, 9)))
+    | st.tuples(st.just("look"), st.none())
+)
+
+
+def part_always(patch: pytest.MonkeyPatch) -> None:
+    """Joins of several queries part as soon as they may, and are looked at as often."""
+    arrange = Arranger.__call__
+
+    def apart(self: Arranger, join: WindowJoin) -> Arrangement:
+        return replace(arrange(self, join), is_apart=len(join.members) > 1)
+
+    patch.setattr(Arranger, "__call__", apart)
+    patch.setattr(join_module, "QUIET_ROWS", 0)
+
+
+def run(sharing: str, steps: list[Any], seed: int) -> list[Any]:
+    """What each query gave, and from when on that is exact; the columns of late queries may differ before."""
+    engine = penstock.Engine(sharing=sharing, scheduler=Shuffled(seed, 9))
+    engine.execute(CREATE)
+    queries: list[penstock.Query] = []
+    found: list[Any] = []
+    now = 0
+    for kind, what in steps:
+        if kind == "add":
+            size, condition, columns, counting = what
+            text = f"SELECT {columns} FROM a, b WHERE a.k = b.k{condition} WINDOW {size} MICROSECONDS"
+            queries.append(engine.query(text, count_only=counting))
+        elif kind == "drop" and queries:
+            query = queries.pop(what % len(queries))
+            found.append(taken(query))
+            query.drop()
+        elif kind == "alter" and queries:
+            name = queries[what[0] % len(queries)].name
+            engine.execute(f"ALTER QUERY {name} SET WINDOW {what[1]} MICROSECONDS")
+        elif kind == "look":
+            engine._reconsider()
+            found.append([query.complete_from for query in queries])
+        elif kind in ("a", "b"):
+            ts = now + np.cumsum([gap for gap, _, _ in what])
+            now = int(ts[-1])
+            keys, values = [k for _, k, _ in what], [v for _, _, v in what]
+            engine.push(kind, {"ts": ts, "k": keys, "v": values, "s": ["xyz"[k % 3] for k in keys]})
+        engine._runtime._check()
+    engine.close()
+    return found + [taken(query) for query in queries]
+
+
+def taken(query: penstock.Query) -> Any:
+    if query._counting:
+        return query.count, query.complete_from
+    rows = query.results()
+    times = rows["_ts"].to_pylist()
+    assert times == sorted(times), "out of time order"
+    return sorted(map(repr, rows.to_pylist())), query.complete_from
+
+
+@given(st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99))
+def test_apart_is_as_good_as_together(steps: list[Any], first: list[Any], seed: int) -> None:
+    steps = [*(("add", query) for query in first), *steps]
+    expected = run("mem-opt", steps, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        part_always(patch)
+        assert run("auto", steps, seed) == expected
+
+
+def feed(engine: penstock.Engine, parts: int, rng: np.random.Generator, keys: int) -> None:
+    latest = max((one.last_ts for one in engine._runtime.streams.values() if one.rows_in), default=0)
+    for part in range(parts):
+        for stream in "ab":
+            ts = latest + (part * 2_000 + np.arange(2_000)) * 1_000
+            columns = {"ts": ts, "k": rng.integers(0, keys, 2_000), "v": rng.integers(0, 800, 2_000)}
+            engine.push(stream, {**columns, "s": ["x"] * 2_000})
+
+
+def test_queries_that_have_little_in_common_part_and_come_together_for_another() -> None:
+    """Disjoint conditions on both sides: of the pairs one join would find, an eighth is taken."""
+    engine = penstock.Engine()
+    engine.execute(CREATE)
+    texts = [
+        f"SELECT a.k FROM a, b WHERE a.k = b.k AND a.v // 100 = {i} AND b.v // 100 = {i} WINDOW 5 SECONDS"
+        for i in range(8)
+    ]
+    queries = [engine.query(text) for text in texts]
+    rng = np.random.default_rng(3)
+    feed(engine, 4, rng, 20)
+    (group,) = engine._runtime.groups.values()
+    assert len(group.joins) == 8
+    assert "strategy auto: unshared" in engine.explain()
+    assert "joins: q1 " in engine.explain(analyze=True)
+    late = engine.query(texts[0].replace("5 SECONDS", "4 SECONDS"))
+    feed(engine, 1, rng, 20)
+    since = late.complete_from
+    assert since is not None and since < penstock.api.NEVER
+    feed(engine, 4, rng, 20)
+    assert all(len(query.results()) for query in [*queries, late])
+
+
+@pytest.mark.parametrize("condition", ["", " AND a.v < 700"])
+def test_queries_that_have_much_in_common_stay_together(condition: str) -> None:
+    engine = penstock.Engine()
+    engine.execute(CREATE)
+    for size in (3, 4, 5):
+        where = condition if size > 3 else ""
+        engine.query(f"SELECT a.k FROM a, b WHERE a.k = b.k{where} WINDOW {size} SECONDS")
+    feed(engine, 4, np.random.default_rng(3), 2_000)
+    (group,) = engine._runtime.groups.values()
+    assert len(group.joins) == 1

@@ -1,0 +1,61 @@
+"""A roster made from the one before is that of the members there are, whoever came, went or changed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.expression import Call, Column, Literal
+from penstock.engine.member import Member
+from penstock.engine.roster import Roster
+from penstock.engine.types import SqlType
+
+VALUE = Column(SqlType.BIGINT, 1, "value")
+
+
+def above(bound: int | None) -> Call | None:
+    """Equal bounds make equal expressions, never the same one."""
+    if bound is None:
+        return None
+    return Call(SqlType.BOOLEAN, "greater", (VALUE, Literal(SqlType.BIGINT, bound)))
+
+
+def node(sizes: tuple[int, int], bounds: tuple[int | None, int | None]) -> Any:
+    sides = [
+        SimpleNamespace(window=SimpleNamespace(size=size), predicate=above(bound))
+        for size, bound in zip(sizes, bounds, strict=True)
+    ]
+    return SimpleNamespace(sides=sides)
+
+
+BOUND = st.sampled_from([None, 1, 2, 3])
+NODE = st.builds(node, st.tuples(st.integers(1, 5), st.integers(1, 5)), st.tuples(BOUND, BOUND))
+CHANGE = st.tuples(st.sampled_from(["come", "go", "alter"]), st.integers(0, 9), NODE, st.booleans())
+
+
+@given(st.lists(st.lists(CHANGE, max_size=3), max_size=8))
+def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]]) -> None:
+    members: list[Member] = []
+    roster = Roster.of(members)
+    for changes in steps:
+        for kind, place, to, counting in changes:
+            if kind == "come":
+                members.append(Member("q", to, counting))
+            elif members and kind == "go":
+                members.pop(place % len(members))
+            elif members:
+                members[place % len(members)].become(to)
+                members[place % len(members)].is_new = True
+        roster = roster.after(members)
+        roster._check()
+        assert roster.members == members
+        assert roster.is_selective == any(len({m.predicates[n] for m in members}) > 1 for n in (0, 1))
+        some = roster.take(roster.counting)
+        assert some.members == [member for member in members if member.counting]
+        assert np.array_equal(some.sizes.T, [m.sizes for m in some.members] or np.empty((0, 2)))
+        for member in members:
+            member.is_new = False
