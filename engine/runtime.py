@@ -82,6 +82,8 @@ class Runtime:
         self.parts: dict[Hashable, Part] = {}
         """By approach, plan and how many rows of each stream had come when it began."""
         self._part_numbers = count(1)
+        self._heirs: dict[str, tuple[Pipeline, Callable[[Pipeline], int]]] = {}
+        """By the name of the query: another plan for it, catching up, and from when on that is exact."""
         self._unsettled: list[Sink] = []
         """Sinks that hold changes of an instant of which more may be on the way."""
         self._clock = clock
@@ -144,7 +146,13 @@ class Runtime:
 
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
+        self._disinherit(name)
         self._stop(self.pipelines.pop(name))
+
+    def _disinherit(self, name: str) -> None:
+        """Forget the plan that was to take over."""
+        if name in self._heirs:
+            self._stop(self._heirs.pop(name)[0])
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
@@ -161,6 +169,49 @@ class Runtime:
             group.form.alter(member, node)
             self._sync(group)
         pipeline.plan = plan
+
+    # Another plan for the same answer
+
+    def replan(
+        self, name: str, plan: PlanNode, approach: Approach, exact_from: Callable[[Pipeline], int]
+    ) -> None:
+        """Let a query go over to another plan of the same answer, as soon as that has caught up.
+
+        Both run until the new one knows every row that is in the windows; then it takes over between two
+        pushes, when both have worked off all there is: what has been given stays given.
+        """
+        sink = Sink(self.pipelines[name].sink.schema, Queue(), f"{name}.next", True, self._failures.append)
+        heir = Pipeline(f"{name}.next", plan, sink=sink, approach=approach)
+        self._start(heir)
+        self._heirs[name] = heir, exact_from
+
+    def is_replanned(self, name: str) -> bool:
+        """Whether another plan of the query is catching up."""
+        return name in self._heirs
+
+    def _succeed(self) -> None:
+        """Let the plans that have caught up take over."""
+        for name, (heir, exact_from) in list(self._heirs.items()):
+            streams = {node.stream for node in plan_nodes(heir.plan) if isinstance(node, SourceNode)}
+            if exact_from(heir) < min(self.streams[stream].output.punctuation for stream in streams):
+                del self._heirs[name]
+                self._take_over(self.pipelines[name], heir)
+
+    def _take_over(self, pipeline: Pipeline, heir: Pipeline) -> None:
+        self._stop(pipeline)
+        for one in heir.parts.values():
+            one.users[one.users.index(heir)] = pipeline
+        outlet = heir.parts[0].output if 0 in heir.parts else heir.operators[0].output
+        outlet.queues.remove(heir.sink.inputs[0])
+        self._forget(heir.sink)
+        pipeline.plan, pipeline.approach = heir.plan, heir.approach
+        pipeline.operators, pipeline.joins, pipeline.parts = heir.operators, heir.joins, heir.parts
+        pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
+        pipeline.sink.inputs = (Queue(),)
+        self._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)
+        for operator in pipeline.own_operators:
+            self._owners[id(operator)] = pipeline
+        self._ready.enter(pipeline.sink)
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
@@ -216,6 +267,8 @@ class Runtime:
             self._unsettled.pop().settle()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
+        if self._heirs:
+            self._succeed()
         if self._failures:
             error, *others = self._failures
             self._failures.clear()
@@ -257,6 +310,11 @@ class Runtime:
             self._fail_query(pipeline, error, [])
 
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
+        heirs = {id(heir): name for name, (heir, _) in self._heirs.items()}
+        if id(pipeline) in heirs:  # the query itself fails on the same rows
+            self._disinherit(heirs[id(pipeline)])
+            return
+        self._disinherit(pipeline.name)
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
             error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error

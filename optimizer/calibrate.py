@@ -7,7 +7,8 @@ be wrong. The fit minimises the relative error: indexes are chosen by ratios, at
 
 Beyond the paper's weights: what a match costs in a tree, what a pair costs after it is found, what a row
 costs whatever the index; and for joins that queries have in common, what one more slice costs a row, one more
-index a prober, one more query a pair.
+index a prober, one more query a pair; and below incremental queries, what rows and pairs of a join cost,
+either way their expiry can be heard of (calibrate_expiry.py).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from penstock.engine.store import Store
 from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
+from .calibrate_expiry import expiry_times
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
 from .sharing_cost import DEALT_TO
@@ -110,9 +112,16 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
         f"{deal:.3g} ns to deal out a pair"
     )
+    expiry = expiry_times(effort.operations, max(1, effort.runs // 3), processor_time, Hashes)
+    shown = [f"{seconds * 1e9:.3g}" for seconds in expiry]
+    progress(
+        f"incremental joins, kept or found again: {shown[0]} or {shown[1]} ns a row; "
+        f"{shown[2]} or {shown[3]} ns a pair of changes, {shown[4]} or {shown[5]} of sums, "
+        f"{shown[6]} or {shown[7]} of MIN and MAX"
+    )
     return Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
-        *sharing, machine(),
+        *sharing, *expiry, machine(),
     )  # fmt: skip
 
 
@@ -247,13 +256,21 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
 class Scans:
     """Every join is kept with scans."""
 
+    kind = "scan"
+
     def __call__(self, join: WindowJoin) -> Arrangement:
-        return Arrangement(("scan", "scan"))
+        return Arrangement((self.kind, self.kind))
 
     def chain_ends(
         self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
     ) -> Sequence[int]:
         return windows
+
+
+class Hashes(Scans):
+    """Every join is kept with hash indexes."""
+
+    kind = "hash"
 
 
 def slice_time(effort: Effort) -> float:

@@ -40,6 +40,7 @@ from penstock.engine.plan import (
 )
 from penstock.engine.types import SqlType
 
+from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental
 from .logical import Query
@@ -64,7 +65,11 @@ Take = Callable[[MemberNode, int, Group, Member], Description]
 class Explainer:
     """Describes the plans of an engine; `analyze` adds what was measured."""
 
-    def __init__(self, rates: Rates, weights: Weights, analyze: bool, take: Take) -> None:
+    def __init__(
+        self, rates: Rates, weights: Weights, analyze: bool, take: Take, expiry: str = "auto"
+    ) -> None:
+        """`expiry`: as the engine was told."""
+        self._forced_expiry = expiry
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
@@ -82,6 +87,8 @@ class Explainer:
         hop = "" if query.hop is None else f"  HOP BY {write_duration(query.hop.size_us)}"
         top = Description(f"{pipeline.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
         top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
+        if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
+            self._expiry(top, pipeline)
         if pipeline.error is not None:
             top.lines.append(f"stopped: {pipeline.error}")
             top.data["error"] = str(pipeline.error)
@@ -94,6 +101,17 @@ class Explainer:
             top.lines.append(f"measured: {pipeline.count:,} results")
             top.data["results"] = pipeline.count
         return top
+
+    def _expiry(self, top: Description, pipeline: Pipeline) -> None:
+        """How an incremental query hears of expiry, and what that costs by what its join has shown."""
+        top.data["expiry"] = pipeline.approach
+        top.lines.append(f"expiry {self._forced_expiry}: {pipeline.approach}")
+        load = measure_join(pipeline) if self._forced_expiry == "auto" else None
+        if load is not None and load.pairs >= MIN_PAIRS:
+            costs = expiry_costs(load, self._weights)
+            shown = ", ".join(f"{name} {cost:.3g} s" for name, cost in costs.items())
+            top.lines[-1] += f" (so far {shown} by the cost model)"
+            top.data["expiry_costs_s"] = costs
 
     def _part(self, part: Part, first: int, query: Pipeline) -> Description:
         """What a query reads that others may read too; first: the number of its root in the query's plan."""

@@ -28,7 +28,12 @@ class Weights:
     (C_sys of the state-slice paper); shelf_probe, for a row to probe one more, nearly empty shelf;
     route, for a pair to be tested against one query; key_count, for a row to enter or leave a slice in which
     rows are counted by key, or to look its key up there; deal, for a pair to be dealt out among a few
-    queries. Files stored before these were measured lack them.
+    queries.
+
+    For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
+    again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
+
+    Files stored before these were measured lack them.
     """
 
     scan_search: float
@@ -47,7 +52,24 @@ class Weights:
     route: float = 8e-10
     key_count: float = 1e-8
     deal: float = 1.5e-8
+    kept_row: float = 6e-8
+    again_row: float = 3e-7
+    kept_pair_rows: float = 3e-7
+    again_pair_rows: float = 4e-8
+    kept_pair_sums: float = 2e-7
+    again_pair_sums: float = 1e-7
+    kept_pair_order: float = 3e-7
+    again_pair_order: float = 3e-7
     machine: str = "unknown"
+
+    def of_pairs(self, reader: str) -> tuple[float, float]:
+        """(kept, found again): seconds of a join's pair by who reads it."""
+        match reader:
+            case "rows":
+                return self.kept_pair_rows, self.again_pair_rows
+            case "sums":
+                return self.kept_pair_sums, self.again_pair_sums
+        return self.kept_pair_order, self.again_pair_order
 
     def of(self, kind: str) -> tuple[float, float]:
         """(search, update) of an index."""

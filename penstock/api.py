@@ -17,6 +17,7 @@ from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_
 from penstock.engine.types import ARROW_TYPES
 
 if TYPE_CHECKING:
+    from penstock.engine.build_operator import Approach
     from penstock.engine.pipeline import Pipeline
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
@@ -40,6 +41,8 @@ class Query:
         self._counting = counting
         self._started: dict[str, int] = {}
         """How far each stream that had rows by then had come when the query started."""
+        self._replanned_from: tuple[int | None] | None = None
+        """From when on it was exact before its plan was changed for another of the same answer."""
 
     @property
     def name(self) -> str:
@@ -80,7 +83,8 @@ class Query:
         """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
         from penstock.optimizer.completeness import complete_from
 
-        since = complete_from(self._pipeline, self._started)
+        replanned = self._replanned_from
+        since = complete_from(self._pipeline, self._started) if replanned is None else replanned[0]
         if since is None:
             return None
         try:
@@ -280,7 +284,7 @@ class Engine:
         from penstock.optimizer.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze)
-        explainer = Explainer(self._rates, self._weights, analyze, shared.take)
+        explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
             explainer.query(query._bound, query._pipeline, query.complete_from)
             for query in self._queries.values()
@@ -326,11 +330,13 @@ class Engine:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _plan(self, bound: logical.Query, counting: bool, name: str) -> Planned:
+    def _plan(
+        self, bound: logical.Query, counting: bool, name: str, approach: Approach | None = None
+    ) -> Planned:
         from dataclasses import replace
 
         from penstock.engine.plan import JoinNode
-        from penstock.optimizer.choose_expiry import choose_expiry
+        from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import share_joins
@@ -341,8 +347,7 @@ class Engine:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
         owner = name if self._sharing == "unshared" else None
-        approach = choose_expiry(self._expiry)
-        planned = plan_query(bound, choose, counting, approach)
+        planned = plan_query(bound, choose, counting, approach or first_expiry(self._expiry))
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
@@ -426,6 +431,32 @@ class Engine:
         for group in self._runtime.groups.values():
             for join in group.joins:
                 join.reconsider()
+        if self._expiry == "auto":
+            for query in self._queries.values():
+                self._reconsider_expiry(query)
+
+    def _reconsider_expiry(self, query: Query) -> None:
+        """Let a query hear of expiry in another way, if that is clearly cheaper by what was measured."""
+        from penstock.engine.window import MAX_TS
+        from penstock.optimizer.choose_expiry import choose_expiry
+        from penstock.optimizer.completeness import complete_from
+
+        pipeline = query._pipeline
+        if pipeline.error is not None or query._bound.hop is not None:
+            return
+        approach = choose_expiry(pipeline, self._weights)
+        if approach == pipeline.approach or self._runtime.is_replanned(query.name):
+            return
+        planned = self._plan(query._bound, query._counting, query.name, approach)
+        started = self._starts()
+
+        def exact_from(heir: Pipeline) -> int:
+            since = complete_from(heir, started)
+            return -MAX_TS if since is None else since
+
+        if query._replanned_from is None:
+            query._replanned_from = (complete_from(pipeline, query._started),)
+        self._runtime.replan(query.name, planned.node, approach, exact_from)
 
 
 def require_text(what: str, value: object) -> None:
