@@ -170,8 +170,8 @@ def test_figure_3_an_intersection_goes_on_with_another_copy() -> None:
         min n,m  0   1   1   1   2   1   1  of 1      R's first 1 leaves at T5, S's first at T6
                                          1  of 5
 
-    Given: 1 at T1 and 5 at T6 in S, a 1 in the output from T1 on that has to be replaced at T6. Chosen: R, and
-    S's second 1. ITA is late at T5, where nothing comes in.
+    Given: 1 at T1 and 5 at T6 in S, a 1 in the output from T1 on that has to be replaced at T6. Chosen: R,
+    and S's second 1. ITA is late at T5, where nothing comes in.
     """
     ticks: Ticks = {
         0: {"r": [(1,)]},
@@ -320,8 +320,8 @@ def test_figure_6_piggybacking() -> None:
         to COUNT      +  +  +     +  m   m   m   +  +                 +
         COUNT         1  2  3  3  4  3   2   1   2  2     2   2   2   2
 
-    Given: 4-, 5-, 5- at T6 to T8 by themselves, 4- and 4+ at T10. Chosen: what leaves and comes in one tick the
-    second time (T14, in the figure T11).
+    Given: 4-, 5-, 5- at T6 to T8 by themselves, 4- and 4+ at T10. Chosen: what leaves and comes in one tick
+    the second time (T14, in the figure T11).
     """
     scheduler = Starving()
     shown = favourites("piggyback", scheduler)
@@ -422,8 +422,8 @@ def test_a_dropped_row_passes_on_the_time_that_was_merged_into_it() -> None:
     shown = Shown(
         "piggyback",
         "CREATE STREAM a (ts TIMESTAMP, v BIGINT); CREATE STREAM b (ts TIMESTAMP, v BIGINT)",
-        "SELECT COUNT(*) AS n FROM (SELECT v FROM a [RANGE 5 us] UNION ALL SELECT v FROM b [RANGE 5 us]) AS u "
-        "WHERE v > 0",
+        "SELECT COUNT(*) AS n FROM (SELECT v FROM a [RANGE 5 us] UNION ALL SELECT v FROM b [RANGE 5 us]) "
+        "AS u WHERE v > 0",
         scheduler,
     ).start()
     assert shown.tick(0, {"a": [(1,)], "b": [(0,)]}) == [1]
