@@ -62,6 +62,14 @@ WANTED: dict[JoinKind, tuple[int, int]] = {
 """Which rows of each side are given by themselves."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the residual fails, and the ts of the first pair on which it does."""
+
+    error: DataError
+    ts: int
+
+
 @dataclass(slots=True)
 class Work:
     """Changes taken and not joined yet."""
@@ -175,7 +183,7 @@ class ChangeJoin:
                 columns.append(Gather(PaddedView(view) if padded else view, numbers))
         return columns
 
-    def _satisfying(self, pairs: Batch) -> tuple[NDArray | None, DataError | None]:
+    def _satisfying(self, pairs: Batch) -> tuple[NDArray | None, Failure | None]:
         """Positions of the pairs that satisfy the residual, None: all; if it fails, those before, and why."""
         if self._node.residual is None or not pairs.length:
             return None, None
@@ -194,13 +202,14 @@ class ChangeJoin:
                 else:
                     good = middle
             part = pairs.slice(0, good)
-            return selected(evaluate_predicate(self._node.residual, part.column, good)), why
+            kept = selected(evaluate_predicate(self._node.residual, part.column, good))
+            return kept, Failure(why, int(pairs.ts[good]))
 
     def _put_pairs(self, found: int, known: int) -> None:
         """Pairs of an inner join, and the times of those that have left."""
         ts, ets, sign, rows, slots = (array[..., :found].copy() for array in self._out)
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
-        kept, error = self._satisfying(pairs)
+        kept, failure = self._satisfying(pairs)
         if kept is not None:
             pairs = pairs.take(kept)
         times: list[int] = []
@@ -217,8 +226,8 @@ class ChangeJoin:
             self.output.put(pairs)
             times = times[first:]
         self._tell(times)
-        if error is not None:
-            raise error
+        if failure is not None:
+            self._fail(failure)
 
     def _times(self, pairs: Batch, slots: NDArray, kept: NDArray, known: int) -> list[int]:
         """When pairs have left, of what is known to have left since last time."""
@@ -240,22 +249,28 @@ class ChangeJoin:
         """Pairs of an outer join and rows by themselves."""
         ts, _, sign, rows, slots = (array[..., :found].copy() for array in self._out)
         is_pair = np.abs(sign) == 1
-        kept, error = np.ones(found, np.uint8), None
+        kept, failure = np.ones(found, np.uint8), None
         if self._node.residual is not None:
             places = np.flatnonzero(is_pair)
             pairs = Batch(ts[places], self._columns(rows[:, places], False))
-            satisfying, error = self._satisfying(pairs)
+            satisfying, failure = self._satisfying(pairs)
             if satisfying is not None:
                 kept[places] = 0
                 kept[places[satisfying]] = 1
         held = -1
         if work.cursor[INSIDE] and self._wanted[work.cursor[SIDE]] != NEITHER:
             held = 2 * int(work.cursor[SLOT]) + int(work.cursor[SIDE])
-        self._give(self._settled((ts, sign, rows, slots), kept, held))
+        result = self._settled((ts, sign, rows, slots), kept, held)
+        self._give(result if failure is None else result.slice(0, int(result.ts.searchsorted(failure.ts))))
         for side in self._sides:
             side.bag.release()
-        if error is not None:
-            raise error
+        if failure is not None:
+            self._fail(failure)
+
+    def _fail(self, failure: Failure) -> None:
+        """What was found is out, and the instants before the failure are whole."""
+        self.output.promise(failure.ts - 1)
+        raise failure.error
 
     def _settled(self, entries: tuple[NDArray, ...], kept: NDArray, held: int) -> Batch:
         """The rows of the result."""

@@ -44,7 +44,9 @@ class Select(Stateless):
             try:
                 self._put(self._select(batch))
             except DataError:
-                self._put(self._select(batch.slice(0, self._first_bad_row(batch))))
+                bad = self._first_bad_row(batch)
+                self._put(self._select(batch.slice(0, bad)))
+                self.output.promise(int(batch.ts[bad]) - 1)  # the instants before it are whole
                 raise
             worked = True
         if queue.is_flagged and not queue.batches:

@@ -99,6 +99,8 @@ class Sink:
             batch = batch.slice(stop, batch.length)
         if self._initial and batch.length:
             batch = concatenate([self._stamped(int(batch.ts[0])), batch])
+            if self._netting == "between":
+                batch = net_changes(batch, self._types)
         return batch
 
     def _stamped(self, latest: int) -> Batch:
