@@ -424,7 +424,8 @@ class Runtime:
     ) -> Outlet:
         """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
         shared = self.selects.get(node.stream) or self._open_select(node.stream)
-        sink = pipeline.sink if number == 0 and node.projection is None else None
+        is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
+        sink = pipeline.sink if is_direct else None
         share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
         share.output.punctuation, share.output.closed = shared.output.punctuation, shared.output.closed
         shared.add(share)

@@ -121,7 +121,7 @@ def test_late_and_on_time_in_one_batch() -> None:
 
 
 def test_a_change_is_due_once_every_stream_has_come_to_it() -> None:
-    """One stream is at 50 and the other at 10: nothing after 10 is due, and what the second brings is on time."""
+    """One stream is at 50 and the other at 10: nothing after 10 is due yet."""
     machine = Machine(2)
     machine.push(50, 100.0, 0)
     machine.done()

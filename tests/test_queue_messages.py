@@ -217,7 +217,7 @@ def test_known_time_only_grows() -> None:
 
 
 def test_known_time_of_two_inputs() -> None:
-    """Promises: the input that is behind decides; rows and messages have been held back to that by `bound`."""
+    """Promises: the input that is behind decides; `bound` has held rows and messages back to that."""
     for how, expected in (("promises", 4), ("messages", 4), ("rows", 3)):
         one, two = Queue(), Queue()
         one.promise(9)

@@ -84,10 +84,15 @@ class Sink:
             else:
                 self._net(batch)
             worked = True
-        if self._initial and not queue.batches and TABLE_TIME < queue.punctuation < MAX_TS:
+        if self._initial and not queue.batches and self._has_begun(queue.punctuation):
             self._net(self._stamped(queue.punctuation))
         queue.read_messages(queue.punctuation)
         return worked
+
+    def _has_begun(self, now: int) -> bool:
+        """Whether there is an answer at this time."""
+        first = None if self.clock is None else self.clock.first
+        return TABLE_TIME < now < MAX_TS and (first is None or first <= now)
 
     def _begin(self, batch: Batch) -> Batch:
         """The batch with what was there before it, if it is the first; nothing if it has no time yet."""
