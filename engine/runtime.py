@@ -76,7 +76,9 @@ class Runtime:
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts: dict[Hashable, Part] = {}
-        """By approach, plan and how many rows of each stream had come when it began."""
+        """By approach, plan and what had come of each stream when it began; one that gives rows before any
+        have come, also by how often there had been work."""
+        self._runs = 0
         self._part_numbers = count(1)
         self._unsettled: list[Sink] = []
         """Sinks that hold changes of an instant of which more may be on the way."""
@@ -112,10 +114,7 @@ class Runtime:
         types = plan_types(plan)
         sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
         sink.hold = lambda: self._unsettled.append(sink)
-        sink.starts_full = any(
-            isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
-            for node in plan_nodes(plan)
-        )
+        sink.starts_full = starts_full(plan)
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         sink.clock = StreamClock(progress, self._clock, lambda: self._began)
@@ -204,6 +203,7 @@ class Runtime:
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._began = self._clock()
+        self._runs += 1
         self._scheduler.run(self._ready, self._clock, self._fail)
         while self._unsettled:
             self._unsettled.pop().settle()
@@ -376,7 +376,7 @@ class Runtime:
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
         come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
         times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
-        key = user.approach, node, come, times
+        key = user.approach, node, come, times, self._runs if starts_full(node) else 0
         part = self.parts.get(key)
         if part is None:
             root = user.name.split(".part")[0]
@@ -516,6 +516,14 @@ class Runtime:
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:
                 operator._check()
+
+
+def starts_full(plan: PlanNode) -> bool:
+    """Whether it can give rows before any have come: those of a table, or a total."""
+    return any(
+        isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
+        for node in plan_nodes(plan)
+    )
 
 
 def above(part: Part) -> list[Part]:
