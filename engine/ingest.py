@@ -63,7 +63,7 @@ class Ingest:
         self.watermark = BEGINNING
         self._held = Reorder()
         self._declared = Declared(schema.name, schema.columns, schema.types)
-        self.progress = Progress()
+        self.progress = Progress(self.output)
 
     def push(self, table: pa.Table) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""

@@ -6,7 +6,8 @@ promises alone, never by who runs when: that is what makes results independent o
 
 A time-message at T says that rows with ets <= T which have passed through the queue are gone. With
 `piggyback` a message is purged as soon as anything younger comes in, which tells the time as well: then at
-most one message is in the queue, and it is the last thing in it.
+most one message is in the queue, and it is the last thing in it. Whoever drops such a row must pass the time
+on: `is_flagged` says that there may be one (PGFlag in the incremental-evaluation paper).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Queue:
     """First in, first out, one producer, one consumer."""
 
     __slots__ = (
-        "batches", "closed", "columns", "messages", "messages_in", "messages_purged", "piggyback",
-        "punctuation", "rows", "wake",
+        "batches", "closed", "columns", "is_flagged", "messages", "messages_in", "messages_purged",
+        "piggyback", "punctuation", "rows", "wake",
     )  # fmt: skip
 
     def __init__(self, punctuation: int = BEGINNING, columns: tuple[int, ...] | None = None) -> None:
@@ -41,6 +42,8 @@ class Queue:
         self.piggyback = False
         self.messages: list[int] = []
         """Times of messages not yet read, in order."""
+        self.is_flagged = False
+        """Whether a row purged a message since the consumer last looked; it sets this back."""
         self.messages_in = self.messages_purged = 0
 
     def put(self, batch: Batch) -> None:
@@ -48,12 +51,15 @@ class Queue:
         if batch.length:
             if self.messages and self.piggyback:
                 self._purge()
+                self.is_flagged = True
             self.batches.append(batch if self.columns is None else batch.select(self.columns))
             self.rows += batch.length
             self.wake()
 
     def tell(self, times: Sequence[int]) -> None:
         """Add time-messages, in order."""
+        if not times:
+            return
         self.messages_in += len(times)
         if self.messages and self.piggyback:
             self._purge()

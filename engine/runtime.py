@@ -80,7 +80,9 @@ class Runtime:
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts: dict[Hashable, Part] = {}
-        """By approach, plan and how many rows of each stream had come when it began."""
+        """By approach, plan and what had come of each stream when it began; one that gives rows before any
+        have come, also by how often there had been work."""
+        self._runs = 0
         self._part_numbers = count(1)
         self._heirs: dict[str, tuple[Pipeline, Callable[[Pipeline], int]]] = {}
         """By the name of the query: another plan for it, catching up, and from when on that is exact."""
@@ -118,10 +120,7 @@ class Runtime:
         types = plan_types(plan)
         sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
         sink.hold = lambda: self._unsettled.append(sink)
-        sink.starts_full = any(
-            isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
-            for node in plan_nodes(plan)
-        )
+        sink.starts_full = starts_full(plan)
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         clock = sink.clock = StreamClock(progress, self._clock, lambda: self._began)
@@ -262,6 +261,7 @@ class Runtime:
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._began = self._clock()
+        self._runs += 1
         self._scheduler.run(self._ready, self._clock, self._fail)
         while self._unsettled:
             self._unsettled.pop().settle()
@@ -461,7 +461,7 @@ class Runtime:
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
         come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
         times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
-        key = user.approach, node, come, times
+        key = user.approach, node, come, times, self._runs if starts_full(node) else 0
         part = self.parts.get(key)
         if part is None:
             root = user.name.split(".part")[0]
@@ -509,7 +509,8 @@ class Runtime:
     ) -> Outlet:
         """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
         shared = self.selects.get(node.stream) or self._open_select(node.stream)
-        sink = pipeline.sink if number == 0 and node.projection is None else None
+        is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
+        sink = pipeline.sink if is_direct else None
         share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
         share.output.punctuation, share.output.closed = shared.output.punctuation, shared.output.closed
         shared.add(share)
@@ -600,6 +601,14 @@ class Runtime:
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:
                 operator._check()
+
+
+def starts_full(plan: PlanNode) -> bool:
+    """Whether it can give rows before any have come: those of a table, or a total."""
+    return any(
+        isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
+        for node in plan_nodes(plan)
+    )
 
 
 def above(part: Part) -> list[Part]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .delays import Delays
-from .queue import BEGINNING
+from .queue import BEGINNING, Outlet
 
 MAX_PUSHES = 8_192  # remembered per stream
 
@@ -22,14 +22,21 @@ MAX_PUSHES = 8_192  # remembered per stream
 class Progress:
     """How far one stream had come after each push, and when that push began, in seconds."""
 
-    __slots__ = ("_began", "_times", "first", "settled")
+    __slots__ = ("_began", "_outlet", "_times", "first", "settled")
 
-    def __init__(self) -> None:
+    def __init__(self, outlet: Outlet) -> None:
+        """outlet: where the stream's rows and promises come from."""
+        self._outlet = outlet
         self.first: int | None = None
         """The first time that was heard of."""
         self.settled = BEGINNING
         self._times: list[int] = []
         self._began: list[float] = []
+
+    @property
+    def come(self) -> int:
+        """How far the stream has come, also by the push that is being worked off."""
+        return self._outlet.punctuation
 
     def begin(self, ts: int) -> None:
         """There is a row at `ts`, or time has come to it."""
@@ -78,7 +85,8 @@ class StreamClock:
             stream.add(on_time, len(ts) - late)
             processing.add(on_time + 1e6 * (now - self._began()), len(ts) - late)
         if late:
-            stream.add((settled - ts[:late]).astype(np.float64))
+            come = min(one.come for one in self._streams)
+            stream.add((come - ts[:late]).astype(np.float64))
             times, numbers = np.unique(ts[:late], return_counts=True)
             for one, number in zip(times.tolist(), numbers.tolist(), strict=True):
                 known = [began for p in self._streams if (began := p.reached(one)) is not None]

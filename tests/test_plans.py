@@ -43,12 +43,15 @@ def explained(path: Path) -> str:
     """The file as it should be: its head, then the plans of the case's queries."""
     case, options = case_of(path)
     engine = penstock.Engine(
-        weights=WEIGHTS, index=options.get("index", "auto"), sharing=options.get("sharing", "unshared")
+        weights=WEIGHTS,
+        index=options.get("index", "auto"),
+        sharing=options.get("sharing", "unshared"),
+        expiry=options.get("expiry", "auto"),
     )
     player = Player("auto")
     player.engine = engine
     rates = [part.split("=") for part in options.get("rates", "").split()]
-    for stream in (block for block in case.blocks if block.verb == "stream"):
+    for stream in (block for block in case.blocks if block.verb in ("stream", "table")):
         player.play(stream)
     for name, rate in rates:
         engine.set_rate(name, float(rate))
@@ -81,6 +84,12 @@ def test_there_are_plans_of_every_kind() -> None:
         *(f"*  {name}" for name in ("pull-up", "push-down", "mem-opt", "cpu-opt", "chain")),
         "merges [",
         "strategy auto: ",
+        *(
+            f"─ {name}"
+            for name in ("GroupBy", "Expire", "Lifetime", "LeftJoin", "SemiJoin", "Except", "Table t")
+        ),
+        "heard from negative rows",
+        "heard from time-messages",
     ):
         assert part in text, part
     assert len(FILES) >= 10

@@ -14,7 +14,8 @@ MIX_A = np.uint64(0xFF51AFD7ED558CCD)
 MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
 SHIFT_A = np.uint64(33)
 SHIFT_B = np.uint64(29)
-NULL_CODE = np.uint64(0xA5A5A5A55A5A5A5A)
+NULL_A = np.uint64(0xA5A5A5A55A5A5A5A)
+NULL_B = np.uint64(0x5A5A5A5AA5A5A5A5)  # not the same: codes of a value of a fixed width are
 
 
 @expand
@@ -56,6 +57,6 @@ def hash_column(a, b, first, second, valid):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
         one, two = np.uint64(first[i]), np.uint64(second[i])
         if len(valid) and not valid[i]:
-            one = two = NULL_CODE
+            one, two = NULL_A, NULL_B
         a[i] = np.int64(mix_a(np.uint64(a[i]), one))
         b[i] = np.int64(mix_b(np.uint64(b[i]), two))

@@ -195,7 +195,7 @@ class ChangeJoin:
         """Pairs of an inner join, and the times of those that have left."""
         ts, ets, sign, rows, slots = (array[..., :found].copy() for array in self._out)
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
-        kept, error, _ = self._satisfying(pairs)
+        kept, error, good = self._satisfying(pairs)
         if len(kept) < found:
             pairs = pairs.take(kept)
         times: list[int] = []
@@ -213,6 +213,7 @@ class ChangeJoin:
             times = times[first:]
         self._tell(times)
         if error is not None:
+            self.output.promise(int(ts[good]) - 1)  # the instants before the failure are whole
             raise error
 
     def _times(self, pairs: Batch, slots: NDArray, kept: NDArray, known: int) -> list[int]:
@@ -245,7 +246,8 @@ class ChangeJoin:
             kept[pair_places] = 0
             kept[pair_places[satisfying]] = 1
             if error is not None:
-                found = int(np.searchsorted(ts, ts[pair_places[good]]))
+                failed_at = int(ts[pair_places[good]])
+                found = int(np.searchsorted(ts, failed_at))
                 held = int(self._carry[0]) if len(self._carry) else -1
         row_numbers, row_slots = (np.ascontiguousarray(array[:, :found]) for array in (rows, slots))
         entries = ts[:found], sign[:found], row_numbers, row_slots
@@ -253,6 +255,7 @@ class ChangeJoin:
         for side in self._sides:
             side.bag.release()
         if error is not None:
+            self.output.promise(failed_at - 1)
             raise error
 
     def _settled(self, entries: tuple[NDArray, ...], kept: NDArray, held: int) -> Batch:

@@ -1,6 +1,7 @@
 """Filter and projection in one pass: rows for which the predicate is true, as the output expressions.
 
 In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothing.
+Time-messages pass through. A row into which one was merged may be dropped: its time goes on.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
 from ..operator import Counters, Stateless, pass_time
 from ..plan import SelectNode
-from ..queue import Outlet, Queue
+from ..queue import BEGINNING, Outlet, Queue
 
 
 class Select(Stateless):
@@ -33,16 +34,25 @@ class Select(Stateless):
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False
+        last = BEGINNING
         while queue.batches and quantum > 0:
             batch = queue.pop()
             quantum -= batch.length
             self.counters.rows_in += batch.length
+            if queue.is_flagged:
+                last = int(batch.ts[-1])
             try:
                 self._put(self._select(batch))
             except DataError:
-                self._put(self._select(batch.slice(0, self._first_bad_row(batch))))
+                bad = self._first_bad_row(batch)
+                self._put(self._select(batch.slice(0, bad)))
+                self.output.promise(int(batch.ts[bad]) - 1)  # the instants before it are whole
                 raise
             worked = True
+        if queue.is_flagged and not queue.batches:
+            queue.is_flagged = False
+            if self._node.predicate is not None and last > BEGINNING:
+                self.output.tell([last])
         if queue.messages and not queue.batches:
             self.output.tell(queue.take_messages(queue.punctuation))
         return pass_time(self.inputs, self.output) or worked

@@ -109,6 +109,8 @@ class Sink:
         if self._initial and batch.length:
             first, latest = self.begins(), int(batch.ts[0])
             batch = concatenate([self._stamped(latest if first is None else min(first, latest)), batch])
+            if self._netting == "between":
+                batch = net_changes(batch, self._types)
         return batch
 
     def _stamped(self, ts: int) -> Batch:
