@@ -54,6 +54,8 @@ class Queue:
 
     def tell(self, times: Sequence[int]) -> None:
         """Add time-messages, in order."""
+        if not times:
+            return
         self.messages_in += len(times)
         if self.messages and self.piggyback:
             self._purge()
