@@ -16,8 +16,8 @@ from .expiry_groups import DUE, bench_again, bench_drift, bench_groups
 from .outcome import Outcome
 
 CAPTION = (
-    "Speeds and ratios are of processor time, best run, unless the note says otherwise. Changes of answers are "
-    "counted or delivered as they happen; all approaches must give the same."
+    "Speeds and ratios are of processor time, best run, unless the note says otherwise. Changes of answers "
+    "are counted or delivered as they happen; all approaches must give the same."
 )
 
 Tell = Callable[[str], None]
@@ -36,17 +36,17 @@ class Size:
 FULL = Size(
     rows=1_000_000, drift_rows=1_000_000, rounds=5,
     scale=Scale(
-        shares=(0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0), delay_s=130, multiplicities=(1, 2, 3, 4, 5), messages_s=120,
+        shares=(0.1, 0.2, 0.4, 0.6, 0.8, 1.0), delay_s=120, multiplicities=(1, 2, 3, 4, 5), messages_s=60,
         capacity_s=6_000, capacity_step_s=100, selectivities=(0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01),
-        busy_s=60, rates=(50, 100, 150, 200, 250, 300, 350), throughput_s=120, rounds=4,
+        busy_s=40, rates=(50, 100, 150, 200, 250, 300, 350), throughput_s=60, rounds=5,
     ),
 )  # fmt: skip
 QUICK = Size(
     rows=150_000, drift_rows=50_000, rounds=2,
     scale=Scale(
-        shares=(0.1, 0.5, 1.0), delay_s=100, multiplicities=(1, 3, 5), messages_s=60, capacity_s=1_500,
-        capacity_step_s=100, selectivities=(0.001, 0.005, 0.01), busy_s=35, rates=(50, 200, 350),
-        throughput_s=60, rounds=2,
+        shares=(0.1, 0.5, 1.0), delay_s=60, multiplicities=(1, 3, 5), messages_s=15, capacity_s=1_500,
+        capacity_step_s=100, selectivities=(0.001, 0.005, 0.01), busy_s=10, rates=(50, 200, 350),
+        throughput_s=20, rounds=2,
     ),
 )  # fmt: skip
 

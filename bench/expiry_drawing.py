@@ -42,6 +42,12 @@ def finish(figure: Any, axes: Sequence[Any], title: str, path: Path, source: Any
     plotter().close(figure)
 
 
+def from_zero(axis: Any) -> None:
+    """Room for the marks at both ends."""
+    top = axis.get_ylim()[1]
+    axis.set_ylim(-0.02 * top, 1.03 * top)
+
+
 def draw_delays(found: dict[str, list[Point]], rate: float, window_s: float, path: Path) -> None:
     """Figure 7: where qualifying rows are, average delay, greatest delay."""
     figure, (rows, average, most) = plotter().subplots(1, 3, figsize=(13, 4.6), layout="constrained")
@@ -67,7 +73,7 @@ def draw_delays(found: dict[str, list[Point]], rate: float, window_s: float, pat
         label = "NTA, time-message, piggyback, auto: either distribution"
         plot(axis, shares, others, "auto", label=label)
         axis.set_xlabel("selectivity: share of rows that pass the join")
-        axis.set_ylim(bottom=-0.02 * axis.get_ylim()[1])
+        from_zero(axis)
     average.set_title("(b) average output delay", fontsize=11)
     average.set_ylabel("seconds of stream time")
     most.set_title("(c) greatest output delay", fontsize=11)
@@ -122,7 +128,7 @@ def draw_capacity(
     for axis in (left, middle, right):
         axis.set_xlabel("join multiplicity")
         axis.set_xticks([p.at for p in few])
-        axis.set_ylim(bottom=0)
+        from_zero(axis)
     title = (
         "Figure 8: the join below MAX of two streams (Q2), as many pairs as rows at every multiplicity\n"
         f"{rate:g} rows/s each, window {window_s:g} s; (a) pushes of 20 ms, (b) pushes of {step_s:g} s"
@@ -142,8 +148,6 @@ def draw_piggyback(
     figure, (left, right) = plotter().subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     shares = [100 * point.at for point in points]
     for expiry in points[0].trials:
-        if expiry == "ita":
-            continue
         delays = [point.trials[expiry].processing_delay["average_us"] for point in points]
         plot(left, shares, delays, expiry)
     for expiry, values in ratios.items():
@@ -154,7 +158,7 @@ def draw_piggyback(
     right.set_ylabel("negatives or messages per pair")
     for axis in (left, right):
         axis.set_xlabel("join selectivity (% of all pairs of rows)")
-        axis.set_ylim(bottom=0)
+        from_zero(axis)
     title = (
         "Figure 9: piggybacking, MAX over a join of two streams (Q2)\n"
         f"{rate:g} rows/s each, window {window_s:g} s, pushes of {step_us / 1e3:g} ms"
@@ -174,8 +178,9 @@ def draw_throughput(
     """Figure 10: pairs per second by offered rate, times so much faster that a processor is at its limit."""
     figure, (left, right) = plotter().subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     rates = [point.at for point in points]
-    faster = round_down(0.5 * min(seconds / point.trials["nta"].cpu_s for point in points[-1:]) * 2)
-    offered = [faster * point.trials["ita"].entered / seconds / 1e6 for point in points]
+    middle = points[len(points) // 2]  # from there on NTA cannot follow
+    faster = round_down(seconds / middle.trials["nta"].cpu_s)
+    offered = [faster * point.trials["auto"].entered / seconds / 1e6 for point in points]
     right.plot(
         [faster * rate / 1e3 for rate in rates], offered, color=GREY, linestyle=DASHED, linewidth=1,
         label="offered",
@@ -184,7 +189,7 @@ def draw_throughput(
         trials = [point.trials[expiry] for point in points]
         plot(left, rates, [trial.rows / trial.cpu_s / 1e3 for trial in trials], expiry)
         out = [
-            saturated(offer, point.trials["ita"].entered / 1e6, point.trials[expiry].cpu_s)
+            saturated(offer, point.trials["auto"].entered / 1e6, point.trials[expiry].cpu_s)
             for offer, point in zip(offered, points, strict=True)
         ]
         plot(right, [faster * rate / 1e3 for rate in rates], out, expiry)
@@ -195,7 +200,7 @@ def draw_throughput(
     right.set_ylabel("million pairs into MAX per second")
     right.set_xlabel("offered input rate of each stream (thousand rows/s)")
     for axis in (left, right):
-        axis.set_ylim(bottom=0)
+        from_zero(axis)
     title = (
         "Figure 10: throughput of MAX over a join of two streams (Q2)\n"
         f"window {window_s:g} s, selectivity {selectivity:g}, pushes of 1 s; right: min(offered, capacity)"

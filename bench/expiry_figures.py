@@ -127,7 +127,7 @@ def bench_delays(outcome: Outcome, scale: Scale, out: Path) -> None:
     found: dict[str, list[Point]] = {}
     for name, bunched in (("bunched", True), ("scattered", False)):
         for share in scale.shares:
-            load = favourites_load(share, bunched, RATE, WINDOW_S, scale.delay_s, 0)
+            load = favourites_load(share, bunched, RATE, WINDOW_S, WINDOW_S + scale.delay_s, 0, WINDOW_S)
             point = run_point(outcome, f"figure 7, {name}, {share:g}", share, load, APPROACHES, 1)
             found.setdefault(name, []).append(point)
         keep(outcome, f"7, {name}", found[name])
@@ -171,14 +171,13 @@ def bench_capacity(outcome: Outcome, scale: Scale, out: Path) -> Behind:
     step_us = int(scale.capacity_step_s * SECOND_US)
     for multiplicity in scale.multiplicities:
         what = f"figure 8, multiplicity {multiplicity}"
-        load = prices_load(
-            multiplied(multiplicity, scale.messages_s), WINDOW_S, scale.messages_s, SMALL_STEP_US
-        )
+        seconds = WINDOW_S + scale.messages_s
+        load = prices_load(multiplied(multiplicity, seconds), WINDOW_S, seconds, SMALL_STEP_US, WINDOW_S)
         few.append(run_point(outcome, what, multiplicity, load, APPROACHES, 1))
         sides = multiplied(multiplicity, scale.capacity_s)
         load = prices_load(sides, WINDOW_S, scale.capacity_s, step_us)
         point = run_point(outcome, f"{what}, capacity", multiplicity, load, APPROACHES, scale.rounds)
-        point.alone = join_alone(outcome, what, sides, step_us, scale.rounds, point.trials["ita"].entered)
+        point.alone = join_alone(outcome, what, sides, step_us, scale.rounds, point.trials["auto"].entered)
         many.append(point)
     keep(outcome, "8a", few)
     keep(outcome, "8b", many)
@@ -187,7 +186,7 @@ def bench_capacity(outcome: Outcome, scale: Scale, out: Path) -> Behind:
         ratios = [overhead(point, expiry) for point in few]
         note = f"multiplicity {few[0].at:g} to {few[-1].at:g}: " + ", ".join(f"{r:.2f}" for r in ratios)
         outcome.add(group, expiry, sum(ratios) / len(ratios), "per pair", note=note)
-    group = f"figure 8b, Q2, join capacity in input rows/s of its busy time, pushes of {scale.capacity_step_s:g} s"
+    group = f"figure 8b, Q2, input rows per second of the join's time, pushes of {scale.capacity_step_s:g} s"
     for expiry in APPROACHES:
         speeds = [capacity(point, expiry) for point in many]
         note = f"{min(speeds):,.0f} to {max(speeds):,.0f} over multiplicities"
@@ -242,7 +241,7 @@ def paper_selectivity(outcome: Outcome, scale: Scale, step_us: int) -> float:
 
 def overhead(point: Point, expiry: str) -> float:
     """Negatives and messages that came into the aggregate, per pair."""
-    pairs = point.trials["ita"].entered
+    pairs = point.trials["auto"].entered
     trial = point.trials[expiry]
     return (trial.entered - pairs + trial.messages) / pairs
 
@@ -257,25 +256,26 @@ def capacity(point: Point, expiry: str) -> float:
 
 def bench_piggyback(outcome: Outcome, scale: Scale, out: Path) -> None:
     """Q2 at a higher rate: delay in processor time, and what piggybacking saves, by selectivity."""
-    approaches = ("nta", "time-message", "piggyback", "ita", "auto")
+    approaches = ("nta", "time-message", "piggyback", "auto")
+    seconds = WINDOW_S + scale.busy_s
     points: list[Point] = []
     for selectivity in scale.selectivities:
-        one, two = (side_by_selectivity(BUSY_RATE, scale.busy_s, selectivity, seed) for seed in (9, 10))
-        load = prices_load((one, two), WINDOW_S, scale.busy_s, SMALL_STEP_US)
+        one, two = (side_by_selectivity(BUSY_RATE, seconds, selectivity, seed) for seed in (9, 10))
+        load = prices_load((one, two), WINDOW_S, seconds, SMALL_STEP_US, WINDOW_S)
         what = f"figure 9, selectivity {selectivity:g}"
         points.append(run_point(outcome, what, selectivity, load, approaches, 1))
     keep(outcome, "9", points)
     group = f"figure 9, Q2, {BUSY_RATE} rows/s, pushes of {SMALL_STEP_US / 1e3:g} ms"
-    for expiry in ("nta", "piggyback", "auto"):
-        ratios = [overhead(point, expiry) for point in points]
-        note = f"at {points[0].at:.2%}; {ratios[-1]:.3f} at {points[-1].at:.2%}"
-        outcome.add(group, f"{expiry}: negatives or messages", ratios[0], "per pair", note=note)
-        cost = [1e6 * point.trials[expiry].cpu_s / point.trials[expiry].rows for point in points]
+    ratios = {expiry: [overhead(point, expiry) for point in points] for expiry in approaches}
+    for expiry in approaches:
+        note = f"at {points[0].at:.2%}; {ratios[expiry][-1]:.4f} at {points[-1].at:.2%}"
+        outcome.add(group, f"{expiry}: negatives or messages", ratios[expiry][0], "per pair", note=note)
+    for expiry in approaches:
         delays = [point.trials[expiry].processing_delay["average_us"] for point in points]
-        note = f"average delay {delays[0]:,.0f} to {delays[-1]:,.0f} µs; processor time per row {cost[0]:.3g} to {cost[-1]:.3g} µs"
+        cost = [1e6 * point.trials[expiry].cpu_s / point.trials[expiry].rows for point in points]
+        note = f"mean of all points; {cost[0]:.3g} to {cost[-1]:.3g} µs of processor time per input row"
         outcome.add(group, f"{expiry}: average delay", sum(delays) / len(delays), "µs", note=note)
     path = out / "expiry-fig9.png"
-    ratios = {e: [overhead(point, e) for point in points] for e in ("nta", "time-message", "piggyback")}
     draw_piggyback(points, ratios, BUSY_RATE, WINDOW_S, SMALL_STEP_US, path)
     outcome.pictures.append(path.name)
 
@@ -285,19 +285,18 @@ def bench_piggyback(outcome: Outcome, scale: Scale, out: Path) -> None:
 
 def bench_throughput(outcome: Outcome, scale: Scale, out: Path) -> Behind:
     """Q2: pairs that come into MAX per second, by input rate, as far as a processor can follow."""
+    seconds = WINDOW_S + scale.throughput_s
     points: list[Point] = []
     for rate in scale.rates:
-        one, two = (
-            side_by_selectivity(rate, scale.throughput_s, THROUGHPUT_SELECTIVITY, seed) for seed in (9, 10)
-        )
-        load = prices_load((one, two), WINDOW_S, scale.throughput_s, SECOND_US)
+        one, two = (side_by_selectivity(rate, seconds, THROUGHPUT_SELECTIVITY, seed) for seed in (9, 10))
+        load = prices_load((one, two), WINDOW_S, seconds, SECOND_US, WINDOW_S)
         points.append(run_point(outcome, f"figure 10, {rate:g} rows/s", rate, load, APPROACHES, scale.rounds))
     keep(outcome, "10", points)
     group = f"figure 10, Q2, selectivity {THROUGHPUT_SELECTIVITY:g}, pushes of 1 s"
     for expiry in APPROACHES:
         rates = [point.trials[expiry].rows / point.trials[expiry].cpu_s for point in points]
-        pairs = [point.trials["ita"].entered / point.trials[expiry].cpu_s for point in points]
-        note = f"at {points[0].at:g} rows/s; {rates[-1]:,.0f} at {points[-1].at:g} rows/s, {pairs[-1]:,.0f} pairs/s"
+        pairs = [point.trials["auto"].entered / point.trials[expiry].cpu_s for point in points]
+        note = f"at {points[0].at:g} rows/s; at {points[-1].at:g}: {rates[-1]:,.0f}, {pairs[-1]:,.0f} pairs/s"
         outcome.add(group, f"{expiry}: sustained input", rates[0], "rows/s", note=note)
     path = out / "expiry-fig10.png"
     draw_throughput(points, APPROACHES, scale.throughput_s, WINDOW_S, THROUGHPUT_SELECTIVITY, path)

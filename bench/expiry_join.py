@@ -20,7 +20,6 @@ from penstock.engine.queue import Queue
 from penstock.engine.types import SqlType
 
 from .expiry_trials import Side
-from .race import Contestant
 
 TYPES = (SqlType.BIGINT, SqlType.BIGINT)
 QUANTUM = 65_536
@@ -39,10 +38,12 @@ def with_ends(side: Side, size_us: int) -> tuple[NDArray, NDArray, NDArray | Non
     return side.ts, np.arange(len(side.ts)), None, side.ts + size_us
 
 
-def with_withdrawals(side: Side, size_us: int) -> tuple[NDArray, NDArray, NDArray | None, NDArray | None]:
-    """The same, each row followed by a -1 if it leaves before the end; at one time those come first."""
+def with_withdrawals(
+    side: Side, size_us: int, until: int
+) -> tuple[NDArray, NDArray, NDArray | None, NDArray | None]:
+    """The same, each row followed by a -1 if it leaves up to `until`; at one time those come first."""
     rows = np.arange(len(side.ts))
-    gone = rows[side.ts + size_us <= side.ts[-1]]
+    gone = rows[side.ts + size_us <= until]
     ts = np.concatenate([side.ts[gone] + size_us, side.ts])
     sign = np.concatenate([np.full(len(gone), -1, np.int8), np.ones(len(rows), np.int8)])
     order = np.argsort(ts, kind="stable")
@@ -51,8 +52,10 @@ def with_withdrawals(side: Side, size_us: int) -> tuple[NDArray, NDArray, NDArra
 
 def changes_of(sides: tuple[Side, Side], size_us: int, step_us: int, withdrawn: bool) -> Changes:
     """Both sides cut into steps of time."""
-    kinds = [(with_withdrawals if withdrawn else with_ends)(side, size_us) for side in sides]
     until = max(int(side.ts[-1]) for side in sides)
+    kinds = [
+        with_withdrawals(side, size_us, until) if withdrawn else with_ends(side, size_us) for side in sides
+    ]
     bounds = np.arange(step_us, until + step_us + 1, step_us)
     batches: list[list[Batch | None]] = []
     for side, (ts, rows, sign, ets) in zip(sides, kinds, strict=True):
@@ -92,11 +95,6 @@ def drive(join: ChangeJoin, result: Queue, changes: Changes) -> int:
             entered += batch.length if batch.sign is None else int(np.count_nonzero(batch.sign > 0))
         result.messages.clear()
     return entered
-
-
-def contestant(name: str, changes: Changes) -> Contestant:
-    """A join in a race."""
-    return Contestant(name, lambda started: drive(*started, changes), lambda: start(changes))
 
 
 def drive_time(changes: Changes) -> tuple[float, int]:

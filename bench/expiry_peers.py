@@ -52,10 +52,7 @@ class DuckDbAgain:
 
     def forms(self) -> dict[str, Callable[[], int]]:
         """Ways to ask, by name."""
-        return {
-            "a table, rows of the window by ts": self._by_time,
-            "a slice of an Arrow table": self._by_slice,
-        }
+        return {"a table, the window by ts": self._by_time, "a slice of an Arrow table": self._by_slice}
 
     def _by_time(self) -> int:
         again = self._again("a WHERE ts > $1 AND ts <= $2")

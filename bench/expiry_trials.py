@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.api import Engine, Query
+from penstock.engine.delays import Delays
 
 from .streams import cut_by_time
 
@@ -25,7 +25,10 @@ ITEMS = 1_200  # different ones, in Q1
 PRICES = 1_000_000
 
 Q1 = "SELECT COUNT(*) FROM a [RANGE {} SECONDS] JOIN favourite ON a.item = favourite.item EMIT CHANGES"
-Q2 = "SELECT MAX(b.price) FROM a [RANGE {0} SECONDS] JOIN b [RANGE {0} SECONDS] ON a.store = b.store EMIT CHANGES"
+Q2 = (
+    "SELECT MAX(b.price) FROM a [RANGE {0} SECONDS] JOIN b [RANGE {0} SECONDS] ON a.store = b.store "
+    "EMIT CHANGES"
+)
 CREATE_Q1 = "CREATE STREAM a (ts TIMESTAMP, item BIGINT); CREATE TABLE favourite (item BIGINT)"
 CREATE_Q2 = """
 CREATE STREAM a (ts TIMESTAMP, store BIGINT, price BIGINT);
@@ -35,11 +38,12 @@ CREATE STREAM b (ts TIMESTAMP, store BIGINT, price BIGINT);
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A query and what is pushed, in order: (stream, rows)."""
+    """A query and what is pushed, in order: (stream, rows). `filling` comes before it and is not measured."""
 
     create: str
     sql: str
     pushes: list[tuple[str, pa.Table]]
+    filling: list[tuple[str, pa.Table]]
     favourites: int = 0  # items of the table, of Q1
 
     @property
@@ -47,13 +51,17 @@ class Load:
         return sum(table.num_rows for _, table in self.pushes)
 
     def start(self, expiry: str) -> tuple[Engine, Query]:
-        """An engine that is about to be pushed to."""
+        """An engine with full windows."""
         engine = Engine(expiry=expiry)
         engine._runtime._clock = time.process_time
         engine.execute(self.create)
         query = engine.query(self.sql, name="bench", count_only=True)
         if self.favourites:
             engine.push("favourite", {"item": np.arange(self.favourites)})
+        for stream, table in self.filling:
+            engine.push(stream, table)
+        sink = query._pipeline.sink
+        sink.stream_delays, sink.processing_delays = Delays(), Delays()
         return engine, query
 
     def push_all(self, engine: Engine, query: Query) -> int:
@@ -82,18 +90,25 @@ class Trial:
 def run_trial(load: Load, expiry: str) -> Trial:
     """Push everything, as fast as it goes."""
     engine, query = load.start(expiry)
+    before = counted(engine)
     began = time.process_time()
     changes = load.push_all(engine, query)
     cpu_s = time.process_time() - began
-    stats = engine.stats()["queries"]["bench"]
-    (join,) = (one for one in stats["operators"] if one["kind"] in ("WindowJoin", "ChangeJoin"))
-    (group,) = (one for one in stats["operators"] if one["kind"] == "GroupBy")
-    delays = stats["output_delay"]
+    join_s, entered, messages = (now - then for now, then in zip(counted(engine), before, strict=True))
+    delays = engine.stats()["queries"]["bench"]["output_delay"]
     return Trial(
-        expiry, load.rows, cpu_s, join["busy_s"], group["rows_in"],
-        group.get("messages_in", 0) - group.get("messages_purged", 0), changes,
+        expiry, load.rows, cpu_s, join_s, int(entered), int(messages), changes,
         delays["stream_time"], delays["processing_time"],
     )  # fmt: skip
+
+
+def counted(engine: Engine) -> tuple[float, int, int]:
+    """So far: the join's busy time, rows that came into the aggregate, messages that it read."""
+    operators = engine.stats()["queries"]["bench"]["operators"]
+    (join,) = (one for one in operators if one["kind"] in ("WindowJoin", "ChangeJoin"))
+    (group,) = (one for one in operators if one["kind"] == "GroupBy")
+    messages = group.get("messages_in", 0) - group.get("messages_purged", 0)
+    return join["busy_s"], group["rows_in"], messages
 
 
 def run_trials(load: Load, approaches: Sequence[str], rounds: int) -> list[list[Trial]]:
@@ -126,10 +141,10 @@ def qualifying(ts: NDArray, share: float, bunched: bool, window_us: int, rng: np
 
 
 def favourites_load(
-    share: float, bunched: bool, rate: float, window_s: float, seconds: float, step_us: int, seed: int = 1
+    share: float, bunched: bool, rate: float, window_s: float, seconds: float, step_us: int, fill_s: float = 0
 ) -> Load:
     """Q1 in pushes of `step_us` of stream time; 0: of a row each."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     ts = poisson_times(rate, seconds, rng)
     good = qualifying(ts, share, bunched, int(window_s * SECOND_US), rng)
     few = ITEMS // 10  # the table does not change with the share: rows do
@@ -139,7 +154,8 @@ def favourites_load(
     if step_us:
         cuts = cut_by_time(ts, step_us, int(seconds * SECOND_US))
     pushes = [("a", table.slice(i, j - i)) for i, j in cuts if j > i]
-    return Load(CREATE_Q1, Q1.format(window_s), pushes, few)
+    full = sum(1 for i, j in cuts if j > i and ts[j - 1] < fill_s * SECOND_US)
+    return Load(CREATE_Q1, Q1.format(window_s), pushes[full:], pushes[:full], few)
 
 
 # -- Q2 -----------------------------------------------------------------------------------------------
@@ -185,7 +201,9 @@ def side_by_multiplicity(
     return Side(ts, store, rng.integers(0, PRICES, len(ts)))
 
 
-def prices_load(sides: tuple[Side, Side], window_s: float, seconds: float, step_us: int) -> Load:
+def prices_load(
+    sides: tuple[Side, Side], window_s: float, seconds: float, step_us: int, fill_s: float = 0
+) -> Load:
     """Q2 in pushes of `step_us` of stream time to each stream."""
     until = int(seconds * SECOND_US)
     cuts = [cut_by_time(side.ts, step_us, until) for side in sides]
@@ -195,13 +213,5 @@ def prices_load(sides: tuple[Side, Side], window_s: float, seconds: float, step_
         for pair in zip(*cuts, strict=True)
         for place, (name, cut) in enumerate(zip("ab", pair, strict=True))
     ]
-    return Load(CREATE_Q2, Q2.format(window_s), pushes)
-
-
-def summary(trial: Trial) -> dict[str, Any]:
-    """For the JSON file."""
-    return {
-        "expiry": trial.expiry, "rows": trial.rows, "cpu_s": trial.cpu_s, "join_s": trial.join_s,
-        "entered": trial.entered, "messages": trial.messages, "changes": trial.changes,
-        "stream_delay_us": trial.stream_delay, "processing_delay_us": trial.processing_delay,
-    }  # fmt: skip
+    full = 2 * int(fill_s * SECOND_US // step_us)
+    return Load(CREATE_Q2, Q2.format(window_s), pushes[full:], pushes[:full])
