@@ -34,7 +34,7 @@ from penstock.bench.streams import Stream, poisson_stream
 TINY = Size(
     rows=3_000, drift_rows=2_000, rounds=1,
     scale=Scale(
-        shares=(0.3, 1.0), delay_s=2, multiplicities=(1, 2), messages_s=1, capacity_s=60, capacity_step_s=20,
+        shares=(0.3, 1.0), delay_s=1.5, multiplicities=(1, 2), messages_s=1, capacity_s=40, capacity_step_s=20,
         selectivities=(0.01,), busy_s=1, rates=(10, 20), throughput_s=3, rounds=1,
     ),
 )  # fmt: skip
@@ -177,7 +177,7 @@ def test_output_is_offered_or_what_a_processor_can_do() -> None:
 
 def test_expiry_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr("penstock.bench.expiry_figures.WINDOW_S", 2)
+    monkeypatch.setattr("penstock.bench.expiry_figures.WINDOW_S", 1)
     monkeypatch.setattr("penstock.bench.race.TURN_S", 0)
     monkeypatch.setattr(
         main, "BENCHES", {"expiry": lambda quick, out, tell: bench_expiry(TINY, out, told.append)}

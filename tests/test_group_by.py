@@ -46,6 +46,7 @@ def calls_of(keys: int) -> list[Call]:
         ("min", 2, False),
         ("count", 4, False),
         ("count", 3, True),
+        ("avg", 3, True),
         ("sum", 3, True),
         ("avg", 2, True),
         ("max", 2, False),
