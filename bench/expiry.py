@@ -36,9 +36,9 @@ class Size:
 FULL = Size(
     rows=1_000_000, drift_rows=1_000_000, rounds=3,
     scale=Scale(
-        shares=(0.1, 0.25, 0.5, 0.75, 1.0), delay_s=120, multiplicities=(1, 2, 3, 4, 5), messages_s=60,
-        capacity_s=4_000, capacity_step_s=100, selectivities=(0.0005, 0.001, 0.0025, 0.005, 0.01),
-        busy_s=30, rates=(50, 125, 200, 275, 350), throughput_s=60, rounds=4,
+        shares=(0.1, 0.25, 0.5, 0.75, 1.0), delay_s=120, multiplicities=(1, 2, 3, 4, 5), messages_s=30,
+        capacity_s=3_000, capacity_step_s=100, selectivities=(0.0005, 0.001, 0.0025, 0.005, 0.01),
+        busy_s=20, rates=(50, 125, 200, 275, 350), throughput_s=60, rounds=4,
     ),
 )  # fmt: skip
 QUICK = Size(

@@ -160,7 +160,7 @@ def draw_piggyback(
         axis.set_xlabel("join selectivity (% of all pairs of rows)")
         from_zero(axis)
     title = (
-        "Figure 9: piggybacking, MAX over a join of two streams (Q2)\n"
+        "Figure 9: piggybacking, MAX and COUNT over a join of two streams (Q2)\n"
         f"{rate:g} rows/s each, window {window_s:g} s, pushes of {step_us / 1e3:g} ms"
     )
     finish(figure, (left, right), title, path)

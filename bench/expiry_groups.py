@@ -153,13 +153,12 @@ def bench_again(outcome: Outcome, rows: int, rounds: int) -> None:
     polar, polar_answers = fastest_form("Polars, asked again every second", polars.forms())
     name = "engine, micro-batches of 1 s"
     engine = contestant(name, COUNT_MAX, slices, False, "auto")
-    peers = race([duck.contestant, polar.contestant], rounds)
-    timings = race([engine], rounds) | peers
+    timings = race([engine, duck.contestant, polar.contestant], rounds)
     ts, sign, key, count, most = delivered(COUNT_MAX, slices)
     instants = WindowBounds(stream, WINDOW_US, STEP_US).instants
     total = weigh_changes(instants, ts, sign, weigh(key, count, most))
-    answers = {name: timing.answers for name, timing in peers.items()} | duck_answers | polar_answers
-    outcome.compare(group, answers | {"engine's changes": {total}})
+    answers = {peer.contestant.name: timings[peer.contestant.name].answers for peer in (duck, polar)}
+    outcome.compare(group, answers | duck_answers | polar_answers | {"engine's changes": {total}})
     notes = {
         name: "every change, delivered",
         duck.contestant.name: f"one thread; best form: {duck.form}",

@@ -25,10 +25,8 @@ ITEMS = 1_200  # different ones, in Q1
 PRICES = 1_000_000
 
 Q1 = "SELECT COUNT(*) FROM a [RANGE {} SECONDS] JOIN favourite ON a.item = favourite.item EMIT CHANGES"
-Q2 = (
-    "SELECT MAX(b.price) FROM a [RANGE {0} SECONDS] JOIN b [RANGE {0} SECONDS] ON a.store = b.store "
-    "EMIT CHANGES"
-)
+Q2 = "SELECT {1} FROM a [RANGE {0} SECONDS] JOIN b [RANGE {0} SECONDS] ON a.store = b.store EMIT CHANGES"
+MOST, MOST_AND_COUNT = "MAX(b.price)", "MAX(b.price), COUNT(*)"
 CREATE_Q1 = "CREATE STREAM a (ts TIMESTAMP, item BIGINT); CREATE TABLE favourite (item BIGINT)"
 CREATE_Q2 = """
 CREATE STREAM a (ts TIMESTAMP, store BIGINT, price BIGINT);
@@ -202,8 +200,9 @@ def side_by_multiplicity(
 
 
 def prices_load(
-    sides: tuple[Side, Side], window_s: float, seconds: float, step_us: int, fill_s: float = 0
-) -> Load:
+    sides: tuple[Side, Side], window_s: float, seconds: float, step_us: int, fill_s: float = 0,
+    answer: str = MOST,
+) -> Load:  # fmt: skip
     """Q2 in pushes of `step_us` of stream time to each stream."""
     until = int(seconds * SECOND_US)
     cuts = [cut_by_time(side.ts, step_us, until) for side in sides]
@@ -214,4 +213,4 @@ def prices_load(
         for place, (name, cut) in enumerate(zip("ab", pair, strict=True))
     ]
     full = 2 * int(fill_s * SECOND_US // step_us)
-    return Load(CREATE_Q2, Q2.format(window_s), pushes[full:], pushes[:full])
+    return Load(CREATE_Q2, Q2.format(window_s, answer), pushes[full:], pushes[:full])

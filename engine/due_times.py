@@ -30,9 +30,10 @@ class DueTimes:
         times = ets[ets < FOREVER]
         if not bool(np.all(times[1:] >= times[:-1])):
             times = np.sort(times, kind="stable")
+        times = distinct(times)
         is_after = not len(self._times) or not len(times) or self._times[-1] < times[0]
         times = np.concatenate([self._times, times])
-        self._times = distinct(times if is_after else np.sort(times, kind="stable"))
+        self._times = times if is_after else distinct(np.sort(times, kind="stable"))
 
     def take(self, now: int) -> list[int]:
         """The times up to `now`, which are forgotten."""
