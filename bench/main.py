@@ -37,7 +37,14 @@ def run_sharing(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_sharing(QUICK if quick else FULL, out, tell)
 
 
-BENCHES: dict[str, Bench] = {"join": run_join, "sharing": run_sharing}
+def run_expiry(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Incremental queries with each approach to expiry: bare loops, other systems, the paper's figures."""
+    from .expiry import FULL, QUICK, bench_expiry
+
+    return bench_expiry(QUICK if quick else FULL, out, tell)
+
+
+BENCHES: dict[str, Bench] = {"join": run_join, "sharing": run_sharing, "expiry": run_expiry}
 
 
 def run(names: list[str], quick: bool, out: Path) -> int:

@@ -117,7 +117,9 @@ class Sum:
         self._argument = argument
         self._signs = signs
         self._doubles = argument.type is SqlType.DOUBLE
+        self._average = average
         self._counts = np.empty(MAX_EVENTS if average else 0, np.int64)
+        self._read = NO_INTS
         # Digits of the whole range: doubles begin in [low, high], and reach two further.
         self._low, self._high = (1, 0) if self._doubles else (0, 0)
         words = exact_sum.DIGITS + (1 if self._doubles else 2)
@@ -153,11 +155,29 @@ class Sum:
             changes.point_until, changes.points, self._sums, self._base, self._doubles, value, valid,
             self._counts,
         )  # fmt: skip
-        if len(self._counts):
-            with np.errstate(all="ignore"):
-                sums = value[: changes.points].view(np.float64)
-                sums /= self._counts[: changes.points]
+        if len(self._read):
+            self._read[: changes.points] = value[: changes.points]
+        if self._average:
+            self._divide(value[: changes.points])
         return int(bad)
+
+    def _divide(self, value: NDArray) -> None:
+        """Sums at points become averages; bits of doubles."""
+        with np.errstate(all="ignore"):
+            sums = value.view(np.float64)
+            sums /= self._counts[: len(value)]
+
+    def share(self) -> None:
+        """Another call asks for the same sums, of doubles; before the first row."""
+        assert self._doubles, "what is read of integers depends on the call"
+        self._counts, self._read = np.empty(MAX_EVENTS, np.int64), np.empty(MAX_EVENTS, np.int64)
+
+    def repeat(self, average: bool, value: NDArray, valid: NDArray) -> None:
+        """What the last `run` read, for the other call."""
+        value[:] = self._read[: len(value)]
+        valid[:] = self._counts[: len(value)] != 0
+        if average:
+            self._divide(value)
 
     @property
     def _base(self) -> int:
@@ -165,7 +185,25 @@ class Sum:
 
     @property
     def nbytes(self) -> int:
-        return int(self._sums.nbytes + self._counts.nbytes)
+        return int(self._sums.nbytes + self._counts.nbytes + self._read.nbytes)
+
+
+class SameSum:
+    """SUM or AVG of doubles that a call before it adds up."""
+
+    nbytes = 0
+
+    def __init__(self, other: Sum, average: bool) -> None:
+        other.share()
+        self._other = other
+        self._average = average
+
+    def begin(self, ets: NDArray) -> None:
+        pass
+
+    def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
+        self._other.repeat(self._average, value[: changes.points], valid[: changes.points])
+        return changes.points
 
 
 class Trees:

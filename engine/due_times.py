@@ -12,6 +12,13 @@ from .batch import NO_ROWS
 from .window import FOREVER
 
 
+def distinct(times: NDArray) -> NDArray:
+    """Of sorted times, each once; numpy's unique puts them into a hash table first."""
+    keep = np.ones(len(times), bool)
+    np.not_equal(times[1:], times[:-1], out=keep[1:])
+    return times[keep]
+
+
 class DueTimes:
     """Distinct times, sorted."""
 
@@ -20,13 +27,13 @@ class DueTimes:
 
     def add(self, ets: NDArray) -> None:
         """Rows with these ends were passed on."""
-        if bool((ets[1:] >= ets[:-1]).all()):
-            new = ets[np.concatenate([[True], ets[1:] > ets[:-1]])]
-        else:
-            new = np.unique(ets)
-        new = new[new < FOREVER]
-        in_order = not len(self._times) or not len(new) or self._times[-1] < new[0]
-        self._times = np.concatenate([self._times, new]) if in_order else np.union1d(self._times, new)
+        times = ets[ets < FOREVER]
+        if not bool(np.all(times[1:] >= times[:-1])):
+            times = np.sort(times, kind="stable")
+        times = distinct(times)
+        is_after = not len(self._times) or not len(times) or self._times[-1] < times[0]
+        times = np.concatenate([self._times, times])
+        self._times = times if is_after else distinct(np.sort(times, kind="stable"))
 
     def take(self, now: int) -> list[int]:
         """The times up to `now`, which are forgotten."""

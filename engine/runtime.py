@@ -250,6 +250,8 @@ class Runtime:
         self._begin_time()
         for ingest in self.streams.values():
             ingest.advance(latest)
+        self._scheduler.run(self._ready, self._clock, self._fail)  # all hear how far time has come
+        for ingest in self.streams.values():
             ingest.close()
         self.run()
 

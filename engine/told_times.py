@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .due_times import distinct
 from .expiry_queue import ExpiryQueue
 from .kernels.times import pop_times, push_times
 from .queue import BEGINNING
@@ -28,7 +29,7 @@ class ToldTimes:
         if self._due.first <= now:
             due = np.empty(len(self._due), np.int64)
             times = np.concatenate([times, due[: pop_times(self._due.arrays, now, due)]])
-        times = np.unique(times[times > self._last])
+        times = distinct(np.sort(times[times > self._last], kind="stable"))
         if len(times):
             self._last = int(times[-1])
         return times.tolist()

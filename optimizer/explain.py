@@ -105,8 +105,9 @@ class Explainer:
     def _expiry(self, top: Description, pipeline: Pipeline) -> None:
         """How an incremental query hears of expiry, and what that costs by what its join has shown."""
         top.data["expiry"] = pipeline.approach
-        top.lines.append(f"expiry {self._forced_expiry}: {pipeline.approach}")
-        load = measure_join(pipeline) if self._forced_expiry == "auto" else None
+        is_auto = self._forced_expiry == "auto"
+        top.lines.append(f"expiry {'auto: ' if is_auto else ''}{pipeline.approach}")
+        load = measure_join(pipeline) if is_auto else None
         if load is not None and load.pairs >= MIN_PAIRS:
             costs = expiry_costs(load, self._weights)
             shown = ", ".join(f"{name} {cost:.3g} s" for name, cost in costs.items())

@@ -48,6 +48,7 @@ CALLS: list[Call] = [
     ("avg", 2, False),
     ("avg", 3, False),
     ("avg", 2, True),
+    ("avg", 3, True),
     ("min", 2, False),
     ("min", 3, False),
     ("max", 2, False),

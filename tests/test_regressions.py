@@ -430,3 +430,24 @@ def test_the_second_query_that_reads_a_column_does_not_take_rows_that_lack_it(sh
     engine.close()
     for query in late:
         assert {row["s"] for row in query.results().to_pylist()} == {"young"}
+
+
+@pytest.mark.parametrize("expiry", ["auto", "ita", "nta", "time-message", "piggyback"])
+def test_pairs_leave_up_to_the_end_of_the_stream_that_ends_last(expiry: str) -> None:
+    """
+    a   1 s |=========| 2 s             2.5 s |=
+    b     1.2 s |=========| 2.2 s
+    """
+    engine = penstock.Engine(expiry=expiry)
+    for name in ("a", "b"):
+        engine.execute(DECLARE.format(name))
+    query = engine.query(f"SELECT COUNT(*) {PAIRS.format('x.k = y.k')} EMIT CHANGES")
+    engine.push("a", rows([1_000_000]))
+    engine.push("b", rows([1_200_000]))
+    engine.push("a", rows([2_500_000], k=2))
+    engine.close()
+    changes = query.results()
+    assert list(zip(*(changes[i].cast("int64").to_pylist() for i in range(3)), strict=True))[-2:] == [
+        (2_000_000, -1, 1),
+        (2_000_000, 1, 0),
+    ]

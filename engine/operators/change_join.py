@@ -12,6 +12,7 @@ With `messages` it tells those after it when pairs have left: a row knows how ma
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -207,7 +208,7 @@ class ChangeJoin:
             if int(pairs.ends.min()) == FOREVER:
                 pairs.ets = None
             self.counters.rows_out += pairs.length
-            first = int(np.searchsorted(times, pairs.ts[-1], side="right"))  # younger rows come after them
+            first = bisect_right(times, int(pairs.ts[-1]))  # younger rows come after them
             self._tell(times[:first])
             self.output.put(pairs)
             times = times[first:]

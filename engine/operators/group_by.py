@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, Skyline, Sum
+from ..aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, SameSum, Skyline, Sum
 from ..argument import Argument, grown
 from ..batch import Batch, Gather, LazyColumn, View
 from ..errors import DataError
@@ -55,6 +55,7 @@ class GroupBy:
         self._groups = Groups(types[: node.keys], single=self._single)
         self._arguments: dict[int, Argument] = {}
         self._distinct: dict[int, Distinct] = {}
+        self._sums: dict[tuple[int, bool], Sum] = {}
         self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
         self._groups.rows_only = not any(argument.is_kept for argument in self._arguments.values())
         calls = len(node.calls)
@@ -84,7 +85,13 @@ class GroupBy:
             signs = self._distinct.setdefault(call.argument, Distinct(argument))
         if call.function == "count":
             return CountValues(signs)
-        return Sum(argument, signs, call.function == "avg")
+        average = call.function == "avg"
+        if (other := self._sums.get((call.argument, call.distinct))) is not None:
+            return SameSum(other, average)
+        made = Sum(argument, signs, average)
+        if type_ is SqlType.DOUBLE:
+            self._sums[call.argument, call.distinct] = made
+        return made
 
     def step(self, quantum: int) -> bool:
         worked = False
