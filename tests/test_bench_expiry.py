@@ -34,8 +34,8 @@ from penstock.bench.streams import Stream, poisson_stream
 TINY = Size(
     rows=3_000, drift_rows=2_000, rounds=1,
     scale=Scale(
-        shares=(0.3, 1.0), delay_s=1.5, multiplicities=(1, 2), messages_s=1, capacity_s=40, capacity_step_s=20,
-        selectivities=(0.01,), busy_s=1, rates=(10, 20), throughput_s=3, rounds=1,
+        shares=(0.3, 1.0), delay_s=1.5, multiplicities=(1, 2), messages_s=1, capacity_s=40,
+        capacity_step_s=20, selectivities=(0.01,), busy_s=1, rates=(10, 20), throughput_s=3, rounds=1,
     ),
 )  # fmt: skip
 
