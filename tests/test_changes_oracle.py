@@ -107,7 +107,7 @@ def drive(draw: Any, engine: penstock.Engine, streams: dict[str, pa.Table]) -> A
                 yield at
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 @pytest.mark.parametrize("approach", APPROACHES)
 def test_changes_oracle_at_every_instant(approach: str, data: st.DataObject) -> None:
@@ -139,7 +139,7 @@ def test_changes_oracle_at_every_instant(approach: str, data: st.DataObject) -> 
         )
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_answer_is_there_after_every_push(data: st.DataObject) -> None:
     """Without a ROWS window the changes fold to the answer at once, of the rows that have come."""
@@ -163,7 +163,7 @@ def test_the_answer_is_there_after_every_push(data: st.DataObject) -> None:
             assert found(folded, now) == answer, f"{query.penstock} at {now}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(st.data())
 def test_queries_that_come_and_go(data: st.DataObject) -> None:
     """Whoever comes late is exact from `complete_from` on; nobody notices who else is there."""

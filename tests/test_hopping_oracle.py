@@ -23,7 +23,7 @@ def complete_of(query: penstock.Query) -> dict[int, Counter[Any]]:
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_every_hop_oracle(data: st.DataObject) -> None:
     draw = data.draw
