@@ -46,7 +46,7 @@ class Select(Stateless):
             except DataError:
                 bad = self._first_bad_row(batch)
                 self._put(self._select(batch.slice(0, bad)))
-                self.output.promise(int(batch.ts[bad]) - 1)  # the instants before it are whole
+                self._pass_on_until(int(batch.ts[bad]) - 1)
                 raise
             worked = True
         if queue.is_flagged and not queue.batches:
@@ -60,6 +60,12 @@ class Select(Stateless):
     def _put(self, batch: Batch) -> None:
         self.counters.rows_out += batch.length
         self.output.put(batch)
+
+    def _pass_on_until(self, now: int) -> None:
+        """A row after `now` fails: the instants up to it are whole."""
+        if self.inputs[0].messages or self.inputs[0].is_flagged:
+            self.output.tell([now])
+        self.output.promise(now)
 
     def _first_bad_row(self, batch: Batch) -> int:
         """Position of the first row that fails, by halving: what comes before it is part of the answer."""
