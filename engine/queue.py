@@ -6,8 +6,9 @@ promises alone, never by who runs when: that is what makes results independent o
 
 A time-message at T says that rows with ets <= T which have passed through the queue are gone. With
 `piggyback` a message is purged as soon as anything younger comes in, which tells the time as well: then at
-most one message is in the queue, and it is the last thing in it. Whoever drops such a row must pass the time
-on: `is_flagged` says that there may be one (PGFlag in the incremental-evaluation paper).
+most one message is in the queue, and it is the last thing in it. Its time stays with the row that purged it
+(PGFlag in the incremental-evaluation paper, in `merged` here): the row may have to wait for another input, or
+be dropped, and the time is to be heard of all the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Queue:
     """First in, first out, one producer, one consumer."""
 
     __slots__ = (
-        "batches", "closed", "columns", "is_flagged", "messages", "messages_in", "messages_purged",
+        "batches", "closed", "columns", "merged", "messages", "messages_in", "messages_purged",
         "piggyback", "punctuation", "rows", "wake",
     )  # fmt: skip
 
@@ -42,16 +43,16 @@ class Queue:
         self.piggyback = False
         self.messages: list[int] = []
         """Times of messages not yet read, in order."""
-        self.is_flagged = False
-        """Whether a row purged a message since the consumer last looked; it sets this back."""
+        self.merged: list[int] = []
+        """Times of messages that rows have purged and nobody has read, in order."""
         self.messages_in = self.messages_purged = 0
 
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
         if batch.length:
             if self.messages and self.piggyback:
+                self.merged += self.messages
                 self._purge()
-                self.is_flagged = True
             self.batches.append(batch if self.columns is None else batch.select(self.columns))
             self.rows += batch.length
             self.wake()
@@ -72,11 +73,9 @@ class Queue:
         self.messages.clear()
 
     def take_messages(self, bound: int) -> list[int]:
-        """The times of the messages up to `bound`, which are read thereby."""
-        taken = bisect_right(self.messages, bound)
-        times = self.messages[:taken]
-        del self.messages[:taken]
-        return times
+        """The times of the messages up to `bound`, also of merged ones, which are read thereby."""
+        times = cut_off(self.merged, bound) if self.merged else []
+        return times + cut_off(self.messages, bound)
 
     def read_messages(self, bound: int) -> int:
         """The time of the last message up to `bound`, taken with all before it; BEGINNING if none."""
@@ -103,6 +102,7 @@ class Queue:
         """Forget what is in the queue."""
         self.batches.clear()
         self.messages.clear()
+        self.merged.clear()
         self.rows = 0
 
     def pop(self) -> Batch:
@@ -134,6 +134,14 @@ class Queue:
         if self.batches:
             return int(self.batches[0].ts[0])
         return MAX_TS if self.closed else self.punctuation
+
+
+def cut_off(times: list[int], bound: int) -> list[int]:
+    """Take those up to `bound` out of a sorted list."""
+    stop = bisect_right(times, bound)
+    found = times[:stop]
+    del times[:stop]
+    return found
 
 
 def nobody() -> None:

@@ -355,7 +355,7 @@ def test_figure_6_a_row_purges_the_message_before_it() -> None:
         assert shown.tick(now, {} if item is None else {"sales": [(item,)]}) == [2]
         seen.append((list(queue.messages), queue.rows))
     assert seen == [([5], 0), ([6], 0), ([6], 0), ([], 1)]
-    assert queue.is_flagged
+    assert queue.merged == [6]
     scheduler.starved = lambda operator: False
     assert shown.tick(9, {}) == [1], "4+ alone told COUNT that 4 and 5 had left"
     assert folded(shown.changes, range(10)) == [[1], [2], [2], [2], [2], [1], [0], [0], [1], [1]]
@@ -431,10 +431,31 @@ def test_a_dropped_row_passes_on_the_time_that_was_merged_into_it() -> None:
     shown.engine.push("a", {"ts": [7], "v": [0]})
     scheduler.starved = lambda operator: queue in operator.inputs
     shown.engine.push("b", pa.concat_tables([pa.table({"ts": [ts], "v": [0]}) for ts in (5, 6, 8)]))
-    assert queue.is_flagged and not queue.messages, "a row has purged the message"
+    assert queue.merged and not queue.messages, "a row has purged the message"
     scheduler.starved = lambda operator: False
     shown.engine.push("b", {"ts": [8], "v": [0]})
     assert shown.read() == [0]
+
+
+@pytest.mark.parametrize("approach", TIMELY)
+def test_a_message_is_heard_while_the_row_that_purged_it_waits(approach: str) -> None:
+    """a has come to T7 and b to T6: a's row at T7 waits for b, and that 1 left a at T5 is known all the same.
+
+    ::
+
+        a   0 |====| 5  7
+        b      3 |====| 8      time comes to 6
+    """
+    shown = Shown(
+        approach,
+        "CREATE STREAM a (ts TIMESTAMP, v BIGINT); CREATE STREAM b (ts TIMESTAMP, v BIGINT)",
+        "SELECT v FROM a [RANGE 5 us] INTERSECT SELECT v FROM b [RANGE 5 us]",
+    ).start()
+    for stream, ts, value in (("a", 0, 1), ("b", 3, 1), ("a", 7, 2)):
+        shown.engine.push(stream, {"ts": [ts], "v": [value]})
+    assert shown.read() == [1]
+    shown.engine.advance(6)
+    assert shown.read() == []
 
 
 def folded(changes: Sequence[tuple[Any, ...]], instants: range) -> list[list[Any]]:

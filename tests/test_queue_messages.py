@@ -45,21 +45,23 @@ def test_without_piggyback_rows_leave_messages_alone() -> None:
     queue.tell([3])
     queue.put(rows(4))
     assert queue.messages == [3]
-    assert not queue.is_flagged
+    assert queue.merged == []
 
 
-def test_with_piggyback_a_row_purges_the_message_and_is_flagged() -> None:
+def test_with_piggyback_a_row_purges_the_message_and_has_its_time() -> None:
     queue = piggyback()
     queue.put(rows(1))
-    assert not queue.is_flagged
     queue.tell([3, 4])
     assert queue.messages == [4]
     queue.tell([6])
     assert queue.messages == [6]
     queue.put(rows(7))
     assert queue.messages == []
-    assert queue.is_flagged
+    assert queue.merged == [6]
     assert (queue.messages_in, queue.messages_purged) == (3, 3)
+    assert queue.read_messages(5) == BEGINNING
+    assert queue.read_messages(6) == 6, "heard of, also while the row waits"
+    assert queue.merged == []
 
 
 def test_no_messages_are_no_message() -> None:
@@ -83,7 +85,7 @@ def test_clear_forgets_messages() -> None:
     queue.tell([5])
     queue.put(rows(6))
     queue.clear()
-    assert (queue.messages, queue.rows, list(queue.batches)) == ([], 0, [])
+    assert (queue.messages, queue.merged, queue.rows, list(queue.batches)) == ([], [], 0, [])
 
 
 @st.composite
@@ -106,17 +108,19 @@ def test_queue_against_a_plain_list(steps: list[tuple[str, list[int]]], merged: 
     """The twin is a list of rows and messages in the order they came.
 
     With piggyback there is never more than one message, and it stands behind all rows: what is left of the
-    twin after dropping every message with anything behind it.
+    twin after dropping every message with anything behind it. What was dropped for a row can still be read.
     """
     queue = Queue()
     queue.piggyback = merged
     twin: list[tuple[str, int]] = []
+    dropped: list[int] = []
     told = 0
     for kind, times in steps:
         last = times[-1] if times else 0
         match kind:
             case "put":
                 queue.put(rows(*times))
+                dropped += [ts for what, ts in twin if what == "message" and merged]
                 twin += [("row", ts) for ts in times]
             case "tell":
                 queue.tell(times)
@@ -131,8 +135,10 @@ def test_queue_against_a_plain_list(steps: list[tuple[str, list[int]]], merged: 
                 twin = [(what, ts) for what, ts in twin if what == "message" or ts > last]
             case "read":
                 expected = [ts for what, ts in twin if what == "message" and ts <= last]
+                expected = sorted([*(ts for ts in dropped if ts <= last), *expected])
                 assert queue.read_messages(last) == (expected[-1] if expected else BEGINNING)
                 twin = [(what, ts) for what, ts in twin if what == "row" or ts > last]
+                dropped = [ts for ts in dropped if ts > last]
         if merged:
             twin = [one for place, one in enumerate(twin) if one[0] == "row" or place == len(twin) - 1]
             assert len(queue.messages) <= 1

@@ -1,7 +1,7 @@
 """Filter and projection in one pass: rows for which the predicate is true, as the output expressions.
 
 In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothing.
-Time-messages pass through. A row into which one was merged may be dropped: its time goes on.
+Time-messages pass through, also those merged into rows, which may be dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
 from ..operator import Counters, Stateless, pass_time
 from ..plan import SelectNode
-from ..queue import BEGINNING, Outlet, Queue
+from ..queue import Outlet, Queue
 
 
 class Select(Stateless):
@@ -34,32 +34,32 @@ class Select(Stateless):
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False
-        last = BEGINNING
         while queue.batches and quantum > 0:
             batch = queue.pop()
             quantum -= batch.length
             self.counters.rows_in += batch.length
-            if queue.is_flagged:
-                last = int(batch.ts[-1])
+            if queue.merged:
+                self.output.tell(queue.take_messages(int(batch.ts[0])))
             try:
                 self._put(self._select(batch))
             except DataError:
                 bad = self._first_bad_row(batch)
                 self._put(self._select(batch.slice(0, bad)))
-                self.output.promise(int(batch.ts[bad]) - 1)  # the instants before it are whole
+                self._pass_on_until(int(batch.ts[bad]) - 1)
                 raise
             worked = True
-        if queue.is_flagged and not queue.batches:
-            queue.is_flagged = False
-            if self._node.predicate is not None and last > BEGINNING:
-                self.output.tell([last])
-        if queue.messages and not queue.batches:
+        if (queue.messages or queue.merged) and not queue.batches:
             self.output.tell(queue.take_messages(queue.punctuation))
         return pass_time(self.inputs, self.output) or worked
 
     def _put(self, batch: Batch) -> None:
         self.counters.rows_out += batch.length
         self.output.put(batch)
+
+    def _pass_on_until(self, now: int) -> None:
+        """A row after `now` fails: the instants up to it are whole."""
+        self.output.tell(self.inputs[0].take_messages(now))
+        self.output.promise(now)
 
     def _first_bad_row(self, batch: Batch) -> int:
         """Position of the first row that fails, by halving: what comes before it is part of the answer."""
