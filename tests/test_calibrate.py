@@ -52,7 +52,8 @@ def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[st
     assert weights.route < weights.shelf_probe < weights.row
     assert weights.slice_row < weights.row
     assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
-    assert lines[-1].startswith("shared joins: ")
+    assert lines[-2].startswith("shared joins: ")
+    assert lines[-1].startswith("incremental joins, kept or found again: ")
 
 
 def test_machine_names_no_machine() -> None:

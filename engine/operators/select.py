@@ -58,7 +58,11 @@ class Select(Stateless):
 
     def _pass_on_until(self, now: int) -> None:
         """A row after `now` fails: the instants up to it are whole."""
-        self.output.tell(self.inputs[0].take_messages(now))
+        queue = self.inputs[0]
+        times = queue.take_messages(now)
+        if queue.messages and queue.piggyback:  # a later message stands for those up to now as well
+            times.append(now)
+        self.output.tell(times)
         self.output.promise(now)
 
     def _first_bad_row(self, batch: Batch) -> int:
