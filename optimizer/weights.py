@@ -52,14 +52,14 @@ class Weights:
     route: float = 8e-10
     key_count: float = 1e-8
     deal: float = 1.5e-8
-    kept_row: float = 6e-8
-    again_row: float = 3e-7
-    kept_pair_rows: float = 3e-7
-    again_pair_rows: float = 4e-8
+    kept_row: float = 2e-7
+    again_row: float = 9e-7
+    kept_pair_rows: float = 4e-7
+    again_pair_rows: float = 2e-8
     kept_pair_sums: float = 2e-7
-    again_pair_sums: float = 1e-7
-    kept_pair_order: float = 3e-7
-    again_pair_order: float = 3e-7
+    again_pair_sums: float = 9e-8
+    kept_pair_order: float = 1.9e-7
+    again_pair_order: float = 1.7e-7
     machine: str = "unknown"
 
     def of_pairs(self, reader: str) -> tuple[float, float]:

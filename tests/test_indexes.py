@@ -361,3 +361,32 @@ def test_with_the_jit_off() -> None:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+MANY_MATCHES = """
+import numpy as np
+from penstock.engine.indexes.build import build_index
+from penstock.engine.indexes.index import Probes
+
+rng = np.random.default_rng(1)
+index, window, step = build_index("t-tree"), 2_000, 1_000
+for start in range(0, 6_000, step):
+    end = start + step
+    index.extend(rng.integers(0, 100, step))
+    keys, until = rng.integers(0, 100, step), np.arange(start + 1, end + 1)
+    probes = Probes(keys, keys, np.maximum(until - window, 0), until, end)
+    while not probes.done:
+        index.run(probes, *np.empty((2, 4_096), np.int64), False)
+    index.purge(end - window)
+    index._check()
+"""
+
+
+def test_full_nodes_that_are_packed_have_room() -> None:
+    """Entries that probers pass over again and again are dropped by packing, which may take more nodes than
+    there are. Without the JIT, where a place outside an array is an error."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", MANY_MATCHES], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -177,6 +177,12 @@ def build_links(links, state, nodes):  # type: ignore[no-untyped-def]
 
 
 @part
+def needed_nodes(state, more):  # type: ignore[no-untyped-def]
+    """Nodes that the live entries and so many more take if they are packed, node 0 included."""
+    return (state[INSERTED] - state[EXPIRED] + more) // PACKED_ROWS + 2
+
+
+@part
 def pack(old, new, links, state):  # type: ignore[no-untyped-def]
     """Move the live entries to new nodes, or to the same; there are enough. Lay the tree anew."""
     keys, rows = live_entries(old, state)
@@ -283,7 +289,7 @@ def insert_many(nodes, links, state, keys):  # type: ignore[no-untyped-def]
     Does nothing but setting state[SHORT] = 1 if there are not enough nodes.
     """
     count = len(keys)
-    if (state[INSERTED] - state[EXPIRED] + count) // PACKED_ROWS + 2 > len(nodes.least):
+    if needed_nodes(state, count) > len(nodes.least):
         state[SHORT] = 1
         return
     sorted_keys, spare_keys = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -364,6 +370,10 @@ def run_ttree(  # type: ignore[no-untyped-def]
             prober += 1
         while prober < stop:
             if state[WASTED] > state[USED] * NODE_ROWS:
+                if needed_nodes(state, 0) > len(nodes.least):  # packed nodes hold less than full ones
+                    state[SHORT] = 1
+                    cursor[PROBER] = prober
+                    return found
                 pack(nodes, nodes, links, state)
             part_end = min(stop, prober + AT_ONCE)
             low = key_low[prober:part_end]
