@@ -113,7 +113,7 @@ def direction_cost(kind: str, direction: Direction, weights: Weights, layout: La
     """Cost of one direction with the given index on the probed window."""
     accesses = ACCESSES[kind](direction.rows, direction.matches, layout)
     search, update = weights.of(kind)
-    probe = accesses.search * search + accesses.walk * weights.tree_walk
+    probe = accesses.search * search + accesses.walk * weights.walk(kind)
     return direction.probe_rate * probe + direction.insert_rate * accesses.update * update
 
 

@@ -288,7 +288,7 @@ def direction_costs(
     search, update = weights.of(kind)
     rows = np.asarray(rows, np.float64)
     probe = np.interp(rows, GRID_ROWS, searches) * search
-    probe = probe + matches * (match.search * search + match.walk * weights.tree_walk)
+    probe = probe + matches * (match.search * search + match.walk * weights.walk(kind))
     return np.asarray(probe_rate * probe + insert_rate * np.interp(rows, GRID_ROWS, updates) * update)
 
 

@@ -22,7 +22,8 @@ SHIPPED = Path(__file__).with_name("default_weights.json")
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Seconds: per row accessed in a search (P) and in an update (I) of each index, as in Table 1 and
-    equation 7 of the window-join paper; per match walked in a tree; per pair passed on; per row taken in.
+    equation 7 of the window-join paper; per match walked in a B+tree (tree_walk) and
+    in a T-tree; per pair passed on; per row taken in.
 
     For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
     (C_sys of the state-slice paper); shelf_probe, for a row to probe one more, nearly empty shelf;
@@ -60,6 +61,7 @@ class Weights:
     again_pair_sums: float = 9e-8
     kept_pair_order: float = 1.9e-7
     again_pair_order: float = 1.7e-7
+    ttree_walk: float = 2e-9
     machine: str = "unknown"
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
@@ -70,6 +72,10 @@ class Weights:
             case "sums":
                 return self.kept_pair_sums, self.again_pair_sums
         return self.kept_pair_order, self.again_pair_order
+
+    def walk(self, kind: str) -> float:
+        """Seconds per match that a probe walks along, in a tree."""
+        return self.ttree_walk if kind == "t-tree" else self.tree_walk
 
     def of(self, kind: str) -> tuple[float, float]:
         """(search, update) of an index."""
