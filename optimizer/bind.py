@@ -28,6 +28,7 @@ from .logical import (
     TableScan,
     UnionAll,
     inputs_of,
+    streams_of,
 )
 from .source import fail
 from .statements import SelectStatement
@@ -138,8 +139,7 @@ def _settle_emit(parsed: SelectStatement, nodes: list[Node]) -> Emit:
 
 def _check_windows(nodes: list[Node], emit: Emit) -> None:
     """A stream may go without a window only if nothing of it is kept: rows pass and are forgotten."""
-    passes = all(isinstance(node, StreamScan | Filter | Project | UnionAll) for node in nodes)
-    if passes and emit == "inserts":
+    if emit == "inserts" and all(map(_passes, nodes)):
         return
     for node in nodes:
         if isinstance(node, StreamScan) and not node.windowed:
@@ -148,6 +148,17 @@ def _check_windows(nodes: list[Node], emit: Emit) -> None:
                 f"or `{node.stream} [RANGE UNBOUNDED]` to keep every row"
             )
             raise fail(BindError, f"Expected a window on `{node.stream}`, found none", node.position, hint)
+
+
+def _passes(node: Node) -> bool:
+    """Whether rows of streams go through and are forgotten; a table is there for ever."""
+    match node:
+        case StreamScan() | TableScan() | Filter() | Project() | UnionAll():
+            return True
+        case Join(kind="inner"):
+            return not (streams_of(node.left) and streams_of(node.right))
+        case _:
+            return False
 
 
 __all__ = ["bind_query", "bind_relation"]

@@ -559,3 +559,19 @@ def test_counting_counts_what_is_delivered(data: st.DataObject) -> None:
     assert counting.count == delivering.count == delivered
     with pytest.raises(penstock.UsageError, match="which only counts"):
         counting.results()
+
+
+def test_a_stream_joined_with_a_table_needs_no_window() -> None:
+    """Rows meet the table and are forgotten."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT); CREATE TABLE names (k BIGINT, name VARCHAR)")
+    query = engine.query("SELECT s.k, name FROM s JOIN names ON s.k = names.k")
+    with pytest.raises(penstock.QueryError, match="Expected a window on `s`, found none"):
+        engine.query("SELECT name, COUNT(*) FROM s JOIN names ON s.k = names.k GROUP BY name")
+    engine.push("names", {"k": [1, 2, 2], "name": ["one", "two", "zwei"]})
+    for ts in range(100):
+        engine.push("s", {"ts": [ts] * 10, "k": [ts % 4] * 10})
+    assert query.count == 25 * 10 * 3
+    operators = engine.stats()["queries"][query.name]["operators"]
+    (join,) = (one for one in operators if one["kind"] == "ChangeJoin")
+    assert join["state_rows"] <= 3 + 10, "rows of the stream are kept"
