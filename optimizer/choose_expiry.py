@@ -16,11 +16,13 @@ from penstock.engine.operators.change_join import ChangeJoin
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.plan import (
     AggregateNode,
+    ArriveNode,
     ChangeJoinNode,
     ExpireNode,
     LifetimeNode,
     PlanNode,
     SelectNode,
+    SourceNode,
     TallyNode,
     plan_inputs,
     plan_nodes,
@@ -76,10 +78,10 @@ def choose_expiry(pipeline: Pipeline, weights: Weights) -> Approach:
 
 
 def measure_join(pipeline: Pipeline) -> JoinLoad | None:
-    """The load of a query that reads one inner join of two windows, alone; None for any other."""
+    """The load of a query that reads one inner join of two bounded windows, alone; None for any other."""
     joins = [node for node in plan_nodes(pipeline.plan) if isinstance(node, LifetimeNode | ChangeJoinNode)]
     reader = reader_of(pipeline.plan)
-    if len(joins) != 1 or reader is None:
+    if len(joins) != 1 or reader is None or not is_bounded(joins[0]):
         return None
     for part in pipeline.everything:
         if part.plan != joins[0] or part is pipeline:
@@ -92,6 +94,15 @@ def measure_join(pipeline: Pipeline) -> JoinLoad | None:
             return None  # a join that others need anyway
         return JoinLoad(group.form.operators[0].counters.rows_in, operator.counters.rows_in, reader)
     return None
+
+
+def is_bounded(join: LifetimeNode | ChangeJoinNode) -> bool:
+    """Whether another plan could ever catch up: no window keeps everything."""
+    if isinstance(join, LifetimeNode):
+        return None not in join.sizes
+    below = list(plan_nodes(join))
+    sources = [node for node in below if isinstance(node, SourceNode)]
+    return len(sources) == sum(isinstance(node, ArriveNode) for node in below)  # none without its window
 
 
 def reader_of(node: PlanNode) -> Reader | None:

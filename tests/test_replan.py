@@ -109,3 +109,16 @@ def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
     runtime = engine._runtime
     assert not runtime.parts and not runtime.groups and not runtime._owners
     assert all(not stream.output.queues for stream in runtime.streams.values())
+
+
+def test_windows_that_keep_everything_stay_as_they_are() -> None:
+    """No other plan could ever catch up."""
+    engine = penstock.Engine(weights=load())
+    for name in "ab":
+        engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v DOUBLE)")
+    query = engine.query(
+        "SELECT a.k, COUNT(*) AS n FROM a [RANGE UNBOUNDED] JOIN b [RANGE 50 ms] ON a.k = b.k GROUP BY a.k"
+    )
+    pushed(engine, 40, 12_000)
+    assert query._pipeline.approach == "promises"
+    assert not engine._runtime.is_replanned(query.name)
