@@ -48,6 +48,11 @@ class Member:
     def __post_init__(self) -> None:
         self.become(self.node)
 
+    @property
+    def query(self) -> str:
+        """The query, for people; `name` may be that of a part of its plan."""
+        return query_of(self.name)
+
     def become(self, node: MemberNode) -> None:
         """Take what `node` says from now on."""
         self.node = node
@@ -83,3 +88,11 @@ class Member:
 def size_of(window: Window) -> int:
     """The length of a window; FOREVER if unbounded."""
     return FOREVER if window.size is None else window.size
+
+
+PART = ".part"
+
+
+def query_of(name: str) -> str:
+    """The query that a part was first made for, by the part's name; any other name as it is."""
+    return name.rpartition(PART)[0] or name

@@ -19,7 +19,7 @@ from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
-from .member import Member
+from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.select import Select
@@ -466,8 +466,8 @@ class Runtime:
         key = user.approach, node, come, times, self._runs if starts_full(node) else 0
         part = self.parts.get(key)
         if part is None:
-            root = user.name.split(".part")[0]
-            part = Part(f"{root}.part{next(self._part_numbers)}", node, approach=user.approach)
+            name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
+            part = Part(name, node, approach=user.approach)
             part.output = self._build(node, count(), part, False)
             self.parts[key] = part
             for operator in part.own_operators:

@@ -120,7 +120,7 @@ class SharedJoins:
             shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
-        names = list(dict.fromkeys(member.name for member in group.members))
+        names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
         load = expected_load(layout, expected)
@@ -243,7 +243,7 @@ class SharedJoins:
         pairs = pairs_found(layout)
         by_query: dict[str, int] = {}
         for member in group.members:
-            by_query[member.name] = by_query.get(member.name, 0) + member.found
+            by_query[member.query] = by_query.get(member.query, 0) + member.found
         since = " since the parts were cut" if layout.parts else ""
         shown.lines.append(measured_line(done.rows_in, sum(by_query.values()), done.busy_s))
         shown.lines.append(f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes")
@@ -289,7 +289,7 @@ class SharedJoins:
             ]
         elif layout.is_apart:
             plural = "joins"
-            held = [(join.members[0].name, len(join.sides[number])) for join in layout.group.joins]
+            held = [(join.members[0].query, len(join.sides[number])) for join in layout.group.joins]
         elif layout.parts:
             plural = "parts"
             held = [
@@ -482,7 +482,7 @@ class Reach:
     def __init__(self, members: Sequence[Member], number: int) -> None:
         self._reach: dict[str, int] = {}
         for member in members:
-            self._reach[member.name] = max(self._reach.get(member.name, 0), member.size(number))
+            self._reach[member.query] = max(self._reach.get(member.query, 0), member.size(number))
         self._sorted = sorted(self._reach.values())
         self._ending: dict[int, list[str]] = {}
         for name, size in self._reach.items():

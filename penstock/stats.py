@@ -41,7 +41,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         {
             "name": group.name,
             "strategy": group.strategy,
-            "queries": [member.name for member in group.members],
+            "queries": list(dict.fromkeys(member.query for member in group.members)),
             "operators": [operator_stats(operator) for operator in group.form.operators],
         }
         for group in runtime.groups.values()
