@@ -1,0 +1,78 @@
+"""`penstock run` with tables beside streams, changes and hops, and every approach to expiry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_help import invoke
+from click.testing import CliRunner
+
+from penstock.cli.main import main
+
+QUERIES = """
+CREATE STREAM sales (ts TIMESTAMP, item BIGINT, price DOUBLE);
+CREATE TABLE favourite (item BIGINT, label VARCHAR);
+CREATE QUERY top AS
+  SELECT label, COUNT(*) AS n, MAX(price) AS dearest
+  FROM sales [RANGE 5 SECONDS] AS s JOIN favourite AS f ON s.item = f.item GROUP BY label;
+CREATE QUERY report AS
+  SELECT item, COUNT(*) AS n FROM sales [RANGE 10 SECONDS] GROUP BY item HOP BY 4 SECONDS;
+"""
+SALES = """ts,item,price
+1970-01-01T00:00:01,1,2.5
+1970-01-01T00:00:03,1,4.0
+1970-01-01T00:00:09,3,9.0
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.sql").write_text(QUERIES)
+    Path("sales.csv").write_text(SALES)
+    Path("favourite.csv").write_text("item,label\n1,apple\n2,pear\n")
+
+
+def rows(text: str, query: str) -> list[tuple[object, ...]]:
+    """Results of one query: the second, then what was selected."""
+    found = [json.loads(line) for line in text.splitlines()]
+    mine = [[value for key, value in row.items() if key != "query"] for row in found if row["query"] == query]
+    return [(int(str(ts)[17:19]), *rest) for ts, *rest in mine]
+
+
+@pytest.mark.parametrize("expiry", ["auto", "ita", "nta", "time-message", "piggyback"])
+def test_a_table_is_loaded_before_the_streams(expiry: str) -> None:
+    out = invoke(
+        "run", "q.sql", "-q", "-i", "sales=sales.csv", "-i", "Favourite=favourite.csv", "--expiry", expiry
+    ).stdout
+    assert rows(out, "top") == [
+        (1, 1, "apple", 1, 2.5),
+        (3, -1, "apple", 1, 2.5),
+        (3, 1, "apple", 2, 4.0),
+        (6, -1, "apple", 2, 4.0),
+        (6, 1, "apple", 1, 4.0),
+        (8, -1, "apple", 1, 4.0),
+    ]
+    assert rows(out, "report") == [(4, 1, 2), (8, 1, 2)]
+
+
+def test_a_table_without_input_is_empty_and_said() -> None:
+    result = invoke("run", "q.sql", "-i", "sales=sales.csv")
+    assert "Note: no -i for the table `favourite`: it is empty" in result.stderr
+    assert rows(result.stdout, "top") == []
+
+
+def test_a_bad_row_of_a_table_is_named() -> None:
+    Path("favourite.csv").write_text("item,label\n1,apple\nx,pear\n")
+    words = ["run", "q.sql", "-q", "-i", "sales=sales.csv", "-i", "favourite=favourite.csv"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 4
+    assert "favourite.csv" in result.stderr and "row 2" in result.stderr
+
+
+def test_explain_shows_tables_and_takes_their_files() -> None:
+    words = ["explain", "q.sql", "-i", "sales=sales.csv", "-i", "favourite=favourite.csv", "--expiry", "nta"]
+    shown = invoke(*words).stdout
+    assert "Table favourite" in shown and "expiry nta" in shown and "HOP BY 4 SECONDS  EMIT COMPLETE" in shown
