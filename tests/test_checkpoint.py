@@ -280,6 +280,7 @@ engine = penstock.Engine.restore(sys.argv[1])
 engine._runtime._check()
 engine.push("b", json.loads(sys.argv[2]))
 engine.push("a", json.loads(sys.argv[2]))
+engine.query(sys.argv[3], name="more")
 results = {name: repr(query.results().to_pylist()) for name, query in engine.queries.items()}
 print(json.dumps([results, engine.explain()]))
 """
@@ -292,10 +293,12 @@ def test_in_another_process(sharing: str, tmp_path: Path) -> None:
     engine = make(sharing=sharing)
     engine.checkpoint(tmp_path / "state")
     more = rows(36)
-    run = [sys.executable, "-c", FRESH, str(tmp_path / "state"), json.dumps(more)]
-    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    run = [sys.executable, "-c", FRESH, str(tmp_path / "state"), json.dumps(more), QUERIES[1]]
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}  # texts have other hashes there
+    said = subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout
     engine.push("b", more)
     engine.push("a", more)
+    engine.query(QUERIES[1], name="more")
     expected = {name: repr(query.results().to_pylist()) for name, query in engine.queries.items()}
     assert json.loads(said) == [expected, engine.explain()]
 
