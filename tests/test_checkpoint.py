@@ -330,3 +330,23 @@ def test_killed_while_writing_the_last_one_is_whole(tmp_path: Path) -> None:
         restored = penstock.Engine.restore(file)
         assert restored.note["number"] in (last, last + 1)
         assert restored.queries["q"].count == 400_000
+
+
+COMMON = "SELECT k + 1 AS k, COUNT(*) AS n FROM a [RANGE 9 MICROSECONDS] WHERE s LIKE 'b%' GROUP BY k + 1"
+EQUAL = """
+import sys, penstock
+engine = penstock.Engine.restore(sys.argv[1])
+engine.query(sys.argv[2], name="two")
+print(len(engine._runtime.parts))
+"""
+
+
+def test_equal_plans_are_found_in_another_process(tmp_path: Path) -> None:
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    engine.query(COMMON, name="one")
+    engine.checkpoint(tmp_path / "state")
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}
+    run = [sys.executable, "-c", EQUAL, str(tmp_path / "state"), COMMON]
+    said = subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout
+    assert int(said) == len(engine._runtime.parts) > 0
