@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from checkpoint_help import Twins, again
+from test_replan import the_other
 
 import penstock
 from penstock.api import CHECKPOINTED
@@ -22,6 +23,7 @@ from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.errors import CheckpointError
 from penstock.engine.object_graph import Walk
+from penstock.optimizer import choose_expiry
 
 STREAMS = """
     CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR);
@@ -185,6 +187,26 @@ def test_what_is_not_ours_is_refused_by_name() -> None:
     engine = penstock.Engine(scheduler=Foreign())
     with pytest.raises(penstock.UsageError, match=r"found a `.*Foreign` in `Runtime\._scheduler`"):
         engine.checkpoint_bytes()
+
+
+def test_plans_that_are_catching_up_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choose_expiry, "choose_expiry", the_other)
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    for number in (7, 10):  # a GROUP BY over a window, one over a join
+        engine.query(QUERIES[number], name=f"n{number}")
+    for stream in "ab":
+        engine.push(stream, rows(0))
+    engine._reconsider()
+    assert len(engine._runtime._heirs) > 0
+    twins = Twins(engine, again(engine))
+    assert twins.two._runtime._heirs.keys() == engine._runtime._heirs.keys()
+    twins.compare()
+    for first in (12, 24, 36):
+        for stream in "ab":
+            twins.do(lambda one: one.push(stream, rows(first)))  # noqa: B023
+        twins.compare()
+    assert engine._runtime._heirs == twins.two._runtime._heirs == {}, "they have taken over"
 
 
 def test_tables_wait_for_time_to_begin() -> None:
