@@ -34,6 +34,8 @@ class Part:
     output: Outlet = field(default_factory=Outlet)
     users: list[Part] = field(default_factory=list)
     approach: Approach = "promises"
+    started: dict[str, int] = field(default_factory=dict)
+    """How far each stream that had rows by then had come when it began."""
 
     @property
     def own_operators(self) -> list[Operator]:

@@ -9,16 +9,18 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pyarrow as pa
 
+from .batch import Batch
 from .build_operator import Approach, IncrementalNode, build_operator
 from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
+from .known_content import begins
 from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
@@ -26,14 +28,13 @@ from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
+from .parts import Parts
 from .pipeline import Part, Pipeline
 from .plan import (
     AggregateNode,
-    ArriveNode,
     CommonJoin,
     HopAnswerNode,
     JoinNode,
-    LifetimeNode,
     MemberNode,
     PlanNode,
     SelectNode,
@@ -42,6 +43,7 @@ from .plan import (
     TableNode,
     UnionNode,
     WindowNode,
+    hops_of,
     plan_inputs,
     plan_nodes,
     plan_types,
@@ -50,6 +52,7 @@ from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
 from .stream_clock import StreamClock
+from .succession import Done, ExactFrom, Succession
 
 
 class Runtime:
@@ -79,13 +82,18 @@ class Runtime:
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
-        self.parts: dict[Hashable, Part] = {}
-        """By approach, plan and what had come of each stream when it began; one that gives rows before any
-        have come, also by how often there had been work."""
+        self.parts = Parts()
+        """By approach and plan; and by what had come of each stream when they began, those that give rows
+        before any have come also by how often there had been work."""
+        self._filled: dict[int, Batch] = {}
+        """What the output of a part held when somebody new came to read it, by the id of the outlet."""
         self._runs = 0
         self._part_numbers = count(1)
-        self._heirs: dict[str, tuple[Pipeline, Callable[[Pipeline], int]]] = {}
-        """By the name of the query: another plan for it, catching up, and from when on that is exact."""
+        self.heirs = Succession(self)
+        self._later: list[Callable[[], None]] = []
+        """What is to be done when all that was pushed is worked off."""
+        self._working = 0
+        """How many pushes are being worked off: a subscriber may push too."""
         self._unsettled: list[Sink] = []
         """Sinks that hold changes of an instant of which more may be on the way."""
         self._clock = clock
@@ -124,7 +132,7 @@ class Runtime:
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         clock = sink.clock = StreamClock(progress, self._clock, lambda: self._began)
-        hops = next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
+        hops = hops_of(plan)
         sink.by_hops = hops is not None
         sink.begins = (lambda: clock.first) if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
@@ -133,6 +141,7 @@ class Runtime:
 
     def _start(self, pipeline: Pipeline) -> None:
         plan, sink = pipeline.plan, pipeline.sink
+        pipeline.started = self.starts()
         outlet = self._build(plan, count(), pipeline, sink.is_counting)
         if isinstance(plan, MemberNode) and sink.is_counting:
             group, member = pipeline.joins[0]
@@ -145,13 +154,8 @@ class Runtime:
 
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
-        self._disinherit(name)
+        self.heirs.drop(name)
         self._stop(self.pipelines.pop(name))
-
-    def _disinherit(self, name: str) -> None:
-        """Forget the plan that was to take over."""
-        if name in self._heirs:
-            self._stop(self._heirs.pop(name)[0])
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
@@ -167,50 +171,29 @@ class Runtime:
             member.started = self._starts(node)
             group.form.alter(member, node)
             self._sync(group)
-        pipeline.plan = plan
+        pipeline.plan, pipeline.started = plan, self.starts()
 
-    # Another plan for the same answer
-
-    def replan(
-        self, name: str, plan: PlanNode, approach: Approach, exact_from: Callable[[Pipeline], int]
-    ) -> None:
-        """Let a query go over to another plan of the same answer, as soon as that has caught up.
-
-        Both run until the new one knows every row that is in the windows; then it takes over between two
-        pushes, when both have worked off all there is: what has been given stays given.
-        """
-        sink = Sink(self.pipelines[name].sink.schema, Queue(), f"{name}.next", True, self._failures.append)
-        heir = Pipeline(f"{name}.next", plan, sink=sink, approach=approach)
-        self._start(heir)
-        self._heirs[name] = heir, exact_from
+    def replan(self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom) -> None:
+        """Let a query go over to another plan of the same answer, as soon as that has caught up."""
+        self.heirs.start(name, plan, approach, exact_from)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
-        return name in self._heirs
+        return name in self.heirs
 
-    def _succeed(self) -> None:
-        """Let the plans that have caught up take over."""
-        for name, (heir, exact_from) in list(self._heirs.items()):
-            streams = {node.stream for node in plan_nodes(heir.plan) if isinstance(node, SourceNode)}
-            if exact_from(heir) < min(self.streams[stream].output.punctuation for stream in streams):
-                del self._heirs[name]
-                self._take_over(self.pipelines[name], heir)
+    def alter_changes(
+        self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom, done: Done
+    ) -> None:
+        """Let an incremental query go over to other windows, as soon as their plan has caught up."""
+        pipeline = self.pipelines[name]
 
-    def _take_over(self, pipeline: Pipeline, heir: Pipeline) -> None:
-        self._stop(pipeline)
-        for one in heir.parts.values():
-            one.users[one.users.index(heir)] = pipeline
-        outlet = heir.parts[0].output if 0 in heir.parts else heir.operators[0].output
-        outlet.queues.remove(heir.sink.inputs[0])
-        self._forget(heir.sink)
-        pipeline.plan, pipeline.approach = heir.plan, heir.approach
-        pipeline.operators, pipeline.joins, pipeline.parts = heir.operators, heir.joins, heir.parts
-        pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
-        pipeline.sink.inputs = (Queue(),)
-        self._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)
-        for operator in pipeline.own_operators:
-            self._owners[id(operator)] = pipeline
-        self._ready.enter(pipeline.sink)
+        def begin() -> None:
+            if self.pipelines.get(name) is pipeline and pipeline.error is None:
+                self.heirs.start(name, plan, approach, exact_from, done)
+
+        self._later.append(begin)
+        if not self._working:
+            self.run()
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
@@ -264,19 +247,37 @@ class Runtime:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._began = self._clock()
         self._runs += 1
-        self._scheduler.run(self._ready, self._clock, self._fail)
-        while self._unsettled:
-            self._unsettled.pop().settle()
+        self._work()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
-        if self._heirs:
-            self._succeed()
+        if not self._working:
+            self._change_plans()
         if self._failures:
             error, *others = self._failures
             self._failures.clear()
             for other in others:
                 error.add_note(f"also: {other}")
             raise error
+
+    def _work(self) -> None:
+        """Work off what has come."""
+        self._working += 1
+        try:
+            self._scheduler.run(self._ready, self._clock, self._fail)
+            while self._unsettled:
+                self._unsettled.pop().settle()
+        finally:
+            self._working -= 1
+
+    def _change_plans(self) -> None:
+        """All is worked off: start the plans that were asked for, and let those take over that can."""
+        while True:
+            while self._later:
+                self._later.pop(0)()
+                self._work()
+            if not self.heirs.succeed():
+                break
+            self._work()
 
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
@@ -312,11 +313,10 @@ class Runtime:
             self._fail_query(pipeline, error, [])
 
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
-        heirs = {id(heir): name for name, (heir, _) in self._heirs.items()}
-        if id(pipeline) in heirs:  # the query itself fails on the same rows
-            self._disinherit(heirs[id(pipeline)])
+        failing = self.heirs.failed(pipeline)
+        if failing is None or failing.error is not None:
             return
-        self._disinherit(pipeline.name)
+        pipeline = failing
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
             error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error
@@ -342,7 +342,7 @@ class Runtime:
                 part.users.remove(pipeline)
                 if not part.users:
                     self._stop(part)
-                    self.parts = {key: one for key, one in self.parts.items() if one is not part}
+                    self.parts.drop(part)
         for group, member in pipeline.joins.values():
             if member in group.members:
                 member.output.queues.clear()
@@ -459,23 +459,36 @@ class Runtime:
         return first
 
     def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
-        """A sub-plan that others may have too: the one at work, if it has seen what a new one would see."""
+        """A sub-plan that others may have too: the one at work, or a new one."""
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
         come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
         times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
-        key = user.approach, node, come, times, self._runs if starts_full(node) else 0
-        part = self.parts.get(key)
+        plan, start = (user.approach, node), (come, times, self._runs if starts_full(node) else 0)
+        part = self.parts.began(plan, start) or self._at_work(plan)
         if part is None:
             name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
-            part = Part(name, node, approach=user.approach)
+            part = Part(name, node, approach=user.approach, started=self.starts())
             part.output = self._build(node, count(), part, False)
-            self.parts[key] = part
+            self.parts.add(plan, start, part)
             for operator in part.own_operators:
                 self._owners[id(operator)] = part
                 self._ready.enter(operator)
         part.users.append(user)
         user.parts[number] = part
         return part.output
+
+    def _at_work(self, plan: tuple[Approach, IncrementalNode]) -> Part | None:
+        """A part that has seen more than a new one would, if it can tell what its output holds now."""
+        from .contents import Contents
+
+        if self._working:
+            return None  # some of what has come may be on its way
+        for part in self.parts.alike(plan):
+            held = Contents(self.tables, begins(part.plan, part.output)).of(part)
+            if held is not None:
+                self._filled[id(part.output)] = held
+                return part
+        return None
 
     def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
@@ -555,6 +568,10 @@ class Runtime:
             self._ready.enter(pipeline.operators[number])
         return shared
 
+    def starts(self) -> dict[str, int]:
+        """How far each stream that has rows has come."""
+        return {name: one.output.punctuation for name, one in self.streams.items() if one.rows_in}
+
     def _starts(self, node: MemberNode) -> list[int]:
         """How far the two streams have come; BEGINNING for one that had no rows."""
         streams = [self.streams[side.stream] for side in node.common.sides]
@@ -589,6 +606,9 @@ class Runtime:
         outlet.queues.append(queue)
         if isinstance(node, TableNode):
             self.tables[node.table].fill(queue)
+        held = self._filled.pop(id(outlet), None)
+        if held is not None:
+            queue.put(held)
 
     def _check(self) -> None:
         for ingest in self.streams.values():

@@ -98,6 +98,10 @@ class Expire:
             self._work = None
             self._bag.tidy()
 
+    def content(self) -> Batch:
+        """The rows that it will withdraw, as it has passed them on; the others it has forgotten."""
+        return Batch(self._bag.ends(), self._bag.values())
+
     @property
     def state_rows(self) -> int:
         return len(self._bag)

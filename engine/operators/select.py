@@ -41,10 +41,10 @@ class Select(Stateless):
             if queue.merged:
                 self.output.tell(queue.take_messages(int(batch.ts[0])))
             try:
-                self._put(self._select(batch))
+                self._put(self.apply(batch))
             except DataError:
                 bad = self._first_bad_row(batch)
-                self._put(self._select(batch.slice(0, bad)))
+                self._put(self.apply(batch.slice(0, bad)))
                 self._pass_on_until(int(batch.ts[bad]) - 1)
                 raise
             worked = True
@@ -71,14 +71,15 @@ class Select(Stateless):
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
-                self._select(batch.slice(good, middle))
+                self.apply(batch.slice(good, middle))
             except DataError:
                 bad = middle
             else:
                 good = middle
         return good
 
-    def _select(self, batch: Batch) -> Batch:
+    def apply(self, batch: Batch) -> Batch:
+        """What comes of these rows."""
         if self._node.predicate is not None:
             rows = selected(evaluate_predicate(self._node.predicate, batch.column, batch.length))
             if len(rows) < batch.length:
