@@ -96,8 +96,8 @@ class Succession:
         if heir.done is not None:
             at = begins(next_.plan, outlet_of(next_))
             heard = outlet_of(pipeline).punctuation, outlet_of(next_).punctuation
-            if not pipeline.sink.last_ts <= at or heard[0] < heard[1]:
-                return  # one of them has not heard yet of what the other has said
+            if at < pipeline.sink.last_ts or heard[0] < heard[1] or (since is not None and at < since):
+                return  # one of them has not heard yet of what the other has, as input-triggered ones may
             if pipeline.sink.is_changes:
                 change = self._difference(pipeline, next_, at)
             elif not isinstance(next_.plan, HopAnswerNode):
@@ -106,7 +106,7 @@ class Succession:
         self._take_over(pipeline, next_, change)
         if heir.done is not None:
             is_first = since is None and pipeline.sink.last_ts <= BEGINNING
-            heir.done(None if is_first else at if since is None else max(at, since))
+            heir.done(None if is_first else at)
 
     def _difference(self, pipeline: Pipeline, heir: Pipeline, at: int) -> Batch:
         from .contents import Contents, difference

@@ -1,7 +1,7 @@
 """ALTER QUERY of incremental queries against DuckDB: drawn trees, windows and moments.
 
-Until the new windows are full the changes fold to the answer over the old ones, from `complete_from` on to the
-answer over the new ones; and no row leaves that had not entered.
+Until the new windows are full the changes fold to the answer over the old ones, from `complete_from` on to
+the answer over the new ones; and no row leaves that had not entered.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def test_altered_oracle(approach: str, data: st.DataObject) -> None:
             try:
                 altered.alter(engine, kind, draw(st.integers(1, 10 if kind == "range" else 4)))
             except penstock.UnsupportedError as error:
-                assert str(error).startswith(UNBOUNDED)
-                assert "UNBOUNDED" in query.penstock
-                return False
+                if str(error).startswith(UNBOUNDED) and "UNBOUNDED" in query.penstock:
+                    return False
+                raise
         return True
 
     if not maybe():
