@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from .batch import Batch
 from .build_operator import Approach, IncrementalNode, build_operator
+from .common_selects import CommonSelects, disconnect
 from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
@@ -25,7 +26,7 @@ from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.select import Select
-from .operators.shared_select import Share, SharedSelect
+from .operators.shared_select import SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
 from .parts import Parts
@@ -74,10 +75,7 @@ class Runtime:
         self._strategy = strategy
         self._arrange = arrange
         self.groups: dict[CommonJoin, Group] = {}
-        self.selects: dict[str, SharedSelect] = {}
-        """By stream."""
-        self._single_selects: dict[str, tuple[Pipeline, int]] = {}
-        """The only select over a stream, by its number in its plan; by stream."""
+        self._selects = CommonSelects(self)
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
@@ -102,6 +100,11 @@ class Runtime:
         self._ready = Ready()
         self._owners: dict[int, Part | Group | SharedSelect] = {}
         self._failures: list[Exception] = []
+
+    @property
+    def selects(self) -> dict[str, SharedSelect]:
+        """The operators that run selects of several queries, by stream."""
+        return self._selects.shared
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
@@ -296,6 +299,9 @@ class Runtime:
         """The query of that name, or the queries that read the part of that name."""
         if name in self.pipelines:
             return [self.pipelines[name]]
+        heir = self.heirs.find(name)
+        if heir is not None:
+            return [heir]
         return next((part.queries for part in self.parts.values() if part.name == name), [])
 
     def _fail_member(self, member: Member, error: Exception) -> None:
@@ -303,14 +309,6 @@ class Runtime:
         for pipeline in self._queries_of(member.name):
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
-
-    def _fail_share(self, share: Share, error: Exception) -> None:
-        """Stop a query whose predicate failed, unless it has been stopped or dropped meanwhile."""
-        pipeline = self.pipelines.get(share.name)
-        if pipeline is None or pipeline.error is not None:
-            return
-        if any(one is share for _, one in pipeline.shares.values()):
-            self._fail_query(pipeline, error, [])
 
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
         failing = self.heirs.failed(pipeline)
@@ -356,9 +354,8 @@ class Runtime:
             if share in shared.members:
                 shared.drop(share)
             if not shared.members and id(shared) in self._owners:
-                self._close_select(shared)
-        single = self._single_selects
-        self._single_selects = {stream: one for stream, one in single.items() if one[0] is not pipeline}
+                self._selects.close(shared)
+        self._selects.leave(pipeline)
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -368,13 +365,6 @@ class Runtime:
         for operator in group.entered:
             self._forget(operator)
         del self.groups[group.common]
-
-    def _close_select(self, shared: SharedSelect) -> None:
-        """The last query has gone."""
-        stream = next(name for name, one in self.selects.items() if one is shared)
-        disconnect([(self.streams[stream].output, shared.inputs[0])])
-        self._forget(shared)
-        del self.selects[stream]
 
     def _forget(self, operator: Operator) -> None:
         self._owners.pop(id(operator), None)
@@ -412,10 +402,10 @@ class Runtime:
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
-        if isinstance(node, SharedSelectNode) and self._has_others(node.stream):
+        if isinstance(node, SharedSelectNode) and self._selects.has_others(node.stream):
             next(numbers)  # its stream
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
-            return self._share(node, number, pipeline, counting, None)
+            return self._selects.share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
         queues = []
         for part in plan_inputs(node):
@@ -430,7 +420,7 @@ class Runtime:
                 operator = Select(node, queues[0], label)
                 queues[0].piggyback = pipeline.approach == "piggyback"
                 if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
-                    self._single_selects[node.stream] = pipeline, number
+                    self._selects.single[node.stream] = pipeline, number
             case UnionNode():
                 operator = Union(tuple(queues), label)
             case HopAnswerNode():
@@ -500,17 +490,6 @@ class Runtime:
         self._sync(group)
         return member.output
 
-    # Selects in common
-
-    def _has_others(self, stream: str) -> bool:
-        """Whether there is a select over the stream; the rows that came before now have been worked off."""
-        if stream in self.selects:
-            self._drain(self.selects[stream])
-        elif stream in self._single_selects:
-            pipeline, number = self._single_selects[stream]
-            self._drain(pipeline.operators[number])
-        return stream in self.selects or stream in self._single_selects  # unless it failed just now
-
     def _drain(self, operator: Operator) -> None:
         """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
         try:
@@ -518,55 +497,6 @@ class Runtime:
                 pass
         except Exception as error:
             self._fail(operator, error)
-
-    def _share(
-        self, node: SharedSelectNode, number: int, pipeline: Pipeline, counting: bool, outlet: Outlet | None
-    ) -> Outlet:
-        """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
-        shared = self.selects.get(node.stream) or self._open_select(node.stream)
-        is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
-        sink = pipeline.sink if is_direct else None
-        share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
-        share.output.punctuation, share.output.closed = shared.output.punctuation, shared.output.closed
-        shared.add(share)
-        pipeline.shares[number] = shared, share
-        if counting:
-            pipeline.tally = shared, share
-        if node.projection is None or counting:
-            share.output = outlet or share.output
-            return share.output
-        queue = Queue()
-        self._connect(share.output, queue, pipeline, node)
-        select = Select(SelectNode(node, None, node.projection), queue, f"{pipeline.name}.{number}")
-        select.output = outlet or select.output
-        pipeline.operators[number] = select
-        return select.output
-
-    def _open_select(self, stream: str) -> SharedSelect:
-        """One operator for the selects over a stream; the only one so far goes over to it."""
-        outlet = self.streams[stream].output
-        queue = Queue(outlet.punctuation)
-        queue.closed = outlet.closed
-        outlet.queues.append(queue)
-        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
-        self._owners[id(shared)] = shared
-        self._ready.enter(shared)
-        pipeline, number = self._single_selects.pop(stream)
-        single = pipeline.operators[number]
-        taps = [tap for tap in pipeline.taps if tap[1] in single.inputs]
-        disconnect(taps)
-        pipeline.taps = [tap for tap in pipeline.taps if tap not in taps]
-        self._forget(single)
-        node = next(node for n, node in enumerate(plan_nodes(pipeline.plan)) if n == number)
-        assert isinstance(node, SharedSelectNode), "a select of another kind went over"
-        counting = number == 0 and pipeline.sink.is_counting
-        self._share(node, number, pipeline, counting, single.output)
-        if pipeline.operators[number] is single:
-            del pipeline.operators[number]
-        else:
-            self._owners[id(pipeline.operators[number])] = pipeline
-            self._ready.enter(pipeline.operators[number])
-        return shared
 
     def starts(self) -> dict[str, int]:
         """How far each stream that has rows has come."""
@@ -639,9 +569,3 @@ def above(part: Part) -> list[Part]:
     for user in part.users:
         found |= dict.fromkeys(above(user))
     return list(found)
-
-
-def disconnect(taps: list[tuple[Outlet, Queue]]) -> None:
-    for outlet, queue in taps:
-        if queue in outlet.queues:
-            outlet.queues.remove(queue)

@@ -10,19 +10,21 @@ windows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from .batch import Batch
 from .build_operator import Approach
 from .known_content import begins
 from .operators.sink import Sink
-from .pipeline import Pipeline
+from .pipeline import Part, Pipeline
 from .plan import HopAnswerNode, PlanNode, SourceNode, plan_nodes, plan_types
 from .queue import BEGINNING, Outlet, Queue
 
 if TYPE_CHECKING:
     from .runtime import Runtime
+
+NEXT = ".next"
 
 ExactFrom = Callable[[Pipeline], int | None]
 """From when on a plan is exact; None: from the start."""
@@ -55,10 +57,17 @@ class Succession:
         """Begin with a plan that takes over as soon as it has caught up; one begun before is forgotten."""
         self.drop(name)
         failed = self._runtime._failures.append
-        sink = Sink(self._runtime.pipelines[name].sink.schema, Queue(), f"{name}.next", True, failed)
-        heir = Pipeline(f"{name}.next", plan, sink=sink, approach=approach)
+        sink = Sink(self._runtime.pipelines[name].sink.schema, Queue(), name + NEXT, True, failed)
+        heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
         self._runtime._start(heir)
         self._heirs[name] = Heir(heir, exact_from, done)
+
+    def find(self, name: str) -> Pipeline | None:
+        """The plan of that name that is catching up, or the query that it has become."""
+        query = name.removesuffix(NEXT)
+        if query == name:
+            return None
+        return self._heirs[query].pipeline if query in self._heirs else self._runtime.pipelines.get(query)
 
     def drop(self, name: str) -> None:
         """Forget the plan that was to take over."""
@@ -126,8 +135,9 @@ class Succession:
         outlet = outlet_of(heir)
         outlet.queues.remove(heir.sink.inputs[0])
         runtime._forget(heir.sink)
-        pipeline.plan, pipeline.approach, pipeline.started = heir.plan, heir.approach, heir.started
-        pipeline.operators, pipeline.joins, pipeline.parts = heir.operators, heir.joins, heir.parts
+        for has in fields(Part):
+            if has.name not in ("name", "output", "users", "taps"):
+                setattr(pipeline, has.name, getattr(heir, has.name))
         pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
         pipeline.sink.inputs = (Queue(),)
         runtime._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)

@@ -50,7 +50,9 @@ def refuse_alter(query: Query, plan: PlanNode, counting: bool, position: Positio
     if counting:
         raise refused("ALTER QUERY of an incremental query that only counts", position)
     if not is_known(plan):
-        raise refused("ALTER QUERY of a query that gives the rows of an UNBOUNDED window", position)
+        raise refused(
+            "ALTER QUERY of a query whose answer nobody keeps, as of an UNBOUNDED window,", position
+        )
 
 
 def refused(what: str, position: Position) -> UnsupportedError:

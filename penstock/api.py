@@ -112,6 +112,10 @@ class Query:
             raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
         self._engine._drop(self.name)
 
+    def _goes_over(self, since: int | None) -> None:
+        """New windows are in force."""
+        self._replanned_from = (since,)
+
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self.count:,} results>"
 
@@ -373,11 +377,9 @@ class Engine:
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach)
         query._replanned_from = (MAX_TS,)
-
-        def done(since: int | None) -> None:
-            query._replanned_from = (since,)
-
-        self._runtime.alter_changes(query.name, planned.node, planned.approach, complete_from, done)
+        self._runtime.alter_changes(
+            query.name, planned.node, planned.approach, complete_from, query._goes_over
+        )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema

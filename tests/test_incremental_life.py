@@ -564,7 +564,7 @@ def test_alter_of_what_nobody_keeps_is_refused_by_name(sql: str) -> None:
     """And the query goes on as it was."""
     engine = make_engine()
     query = engine.query(f"{sql} EMIT CHANGES", name="q")
-    with pytest.raises(penstock.UnsupportedError, match=r"^ALTER QUERY of a query that gives the rows of an"):
+    with pytest.raises(penstock.UnsupportedError, match=r"^ALTER QUERY of a query whose answer nobody keeps"):
         engine.execute("ALTER QUERY q SET WINDOW 9 us")
     push(engine, "a", (1, 1, 1))
     assert query.complete_from is None
