@@ -104,7 +104,10 @@ class Contents:
         whole = self.of(part, below, standing)
         if whole is None:
             return None
-        waiting = list(part.operators[number].inputs[side].batches)
+        operator = part.operators[number]
+        waiting = list(operator.inputs[side].batches)
+        if isinstance(operator, Select) and operator.held is not None:
+            waiting.append(operator.held)
         if standing:
             waiting = [batch.take(np.flatnonzero(batch.ends == FOREVER)) for batch in waiting]
         return less(whole, waiting, plan_types(nodes[below]), self._at)

@@ -149,6 +149,55 @@ def test_a_failing_query_answers_up_to_its_failure(sql: str, data: st.DataObject
     assert came[0] == came[1] == came[2]
 
 
+ABOVE = [
+    "SELECT k, SUM(v) AS s FROM a [RANGE 5 us] GROUP BY k HAVING 10 // (SUM(v) - 3) > -99",
+    "SELECT 10 // (s - 3) AS q FROM (SELECT k, SUM(v) AS s FROM a [RANGE 5 us] GROUP BY k) AS g",
+    "SELECT 10 // n AS q FROM (SELECT COUNT(*) - 2 AS n FROM a [RANGE 5 us]) AS g",
+    "SELECT g.k FROM (SELECT k, SUM(v) AS s FROM a [RANGE 5 us] GROUP BY k) AS g JOIN t "
+    "ON g.k = t.k AND 10 // (g.s - t.k - 2) > -99",
+    "SELECT SUM(10 // (s - 3)) AS t FROM (SELECT k, SUM(v) AS s FROM a [RANGE 5 us] GROUP BY k) AS g",
+]
+
+
+@settings(max_examples=60)
+@given(st.data())
+@pytest.mark.parametrize("sql", ABOVE)
+def test_what_is_not_there_when_its_instant_is_over_fails_nobody(sql: str, data: st.DataObject) -> None:
+    """An instant in one push, or cut anywhere: the same failure or none, and the same changes before it."""
+    draw = data.draw
+    ts, rows = 0, []
+    for _ in range(draw(st.integers(1, 10))):
+        ts += draw(st.sampled_from([0, 0, 1, 3]))
+        rows.append((ts, draw(st.integers(0, 1)), draw(st.integers(0, 4))))
+    expiry = draw(st.sampled_from(TIMELY))
+
+    def run(cuts: list[int], scheduler: Any) -> tuple[bool, dict[tuple[Any, ...], int]]:
+        engine = make_engine(expiry, scheduler=scheduler)
+        engine.push("t", {"k": [1, 0], "name": ["one", "none"]})
+        query = engine.query(f"{sql} EMIT CHANGES", name="q")
+        failed, came = False, []
+        try:
+            for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+                if stop > start:
+                    push(engine, "a", *rows[start:stop])
+            engine.advance(ts + 20)
+        except penstock.DataError:
+            failed = True
+        if query._pipeline.sink.state_rows:
+            came = changes(query)
+        engine._runtime._check()
+        return failed, net_of(came)
+
+    begins = [i for i in range(1, len(rows)) if rows[i][0] > rows[i - 1][0]]
+    whole = run(begins, RoundRobin())
+    anywhere = sorted(draw(st.sets(st.integers(1, len(rows)))))
+    cut = run([one for one in anywhere if one < len(rows)], Shuffled(draw(st.integers(0, 1 << 20)), 3))
+    assert whole[0] == cut[0]
+    until = max((row[0] for one in (whole, cut) for row in one[1]), default=0) + (not whole[0])
+    before = [{row: n for row, n in part.items() if row[0] < until} for _, part in (whole, cut)]
+    assert before[0] == before[1]
+
+
 @pytest.mark.parametrize("expiry", APPROACHES)
 def test_sum_beyond_bigint(expiry: str) -> None:
     """It is said when it is so at the end of an instant; on the way through one it may go beyond."""
