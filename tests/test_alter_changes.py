@@ -163,3 +163,116 @@ def test_altered_hops_oracle(emit: str, data: st.DataObject) -> None:
                     answer[row] += diff
             assert all(count >= 0 for count in answer.values()), "a row left that had not entered"
             assert +answer == expected(oracle, query.duck, boundary), f"{query.penstock} {tail} at {boundary}"
+
+
+# By hand
+
+
+def engine_of(*queries: str, expiry: str = "auto") -> penstock.Engine:
+    engine = penstock.Engine(expiry=expiry)
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT, v BIGINT)")
+    for number, sql in enumerate(queries):
+        engine.query(sql, name=f"q{number}")
+    return engine
+
+
+def push(engine: penstock.Engine, *rows: tuple[int, int, int]) -> None:
+    ts, k, v = zip(*rows, strict=True)
+    engine.push("s", {"ts": list(ts), "k": list(k), "v": list(v)})
+
+
+@pytest.mark.parametrize("expiry", [one for one in APPROACHES if one != "ita"])
+def test_the_difference_comes_when_the_new_window_is_full(expiry: str) -> None:
+    """::
+
+    s       1 2 3 4 5 6 7 8       a row each
+    q0      |RANGE 4    |RANGE 2    altered after 4: full, and in force, at 7
+    """
+    engine = engine_of("SELECT v FROM s [RANGE 4 us] EMIT CHANGES", expiry=expiry)
+    query = engine.queries["q0"]
+    for ts in range(1, 5):
+        push(engine, (ts, 1, ts))
+    engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    assert query.complete_from == NEVER
+    for ts in range(5, 8):
+        push(engine, (ts, 1, ts))
+    rows = [row for row in rows_of(query.results()) if row[0] >= 6]
+    assert Counter(rows) == Counter([(6, -1, 2), (6, 1, 6), (7, -1, 3), (7, 1, 7), (7, -1, 4), (7, -1, 5)])
+    assert query.complete_from == EPOCH.replace(microsecond=7)
+    push(engine, (8, 1, 8))
+    assert Counter(rows_of(query.results())) == Counter([(8, -1, 6), (8, 1, 8)])
+
+
+def test_before_anything_has_come_the_new_window_is_in_force_at_once() -> None:
+    engine = engine_of("SELECT COUNT(*) AS n FROM s [RANGE 4 us] EMIT CHANGES")
+    query = engine.queries["q0"]
+    engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    assert query.complete_from is None
+    for ts in range(1, 5):
+        push(engine, (ts, 1, ts))
+    assert rows_of(query.results()) == [(1, 1, 1), (2, -1, 1), (2, 1, 2)]
+
+
+def test_of_two_alterations_the_last_counts() -> None:
+    engine = engine_of("SELECT COUNT(*) AS n FROM s [RANGE 4 us] EMIT CHANGES")
+    query = engine.queries["q0"]
+    push(engine, (1, 1, 1))
+    engine.execute("ALTER QUERY q0 SET WINDOW 100 us; ALTER QUERY q0 SET WINDOW 2 us")
+    for ts in range(2, 8):
+        push(engine, (ts, 1, ts))
+    assert Folded(query).query.complete_from == EPOCH.replace(microsecond=4)
+    assert rows_of(query.results())[-1] == (4, 1, 2)
+    assert not engine._runtime.is_replanned("q0")
+
+
+def test_an_alteration_by_a_subscriber_waits_until_the_push_is_worked_off() -> None:
+    engine = engine_of("SELECT k, COUNT(*) AS n FROM s [RANGE 4 us] GROUP BY k EMIT CHANGES")
+    query, seen = engine.queries["q0"], []
+
+    def alter(rows: pa.RecordBatch) -> None:
+        if not seen:
+            engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+        seen.append(rows)
+
+    query.subscribe(alter)
+    for ts in range(1, 8):
+        push(engine, (ts, 1, ts))
+    assert query.complete_from == EPOCH.replace(microsecond=4)
+    assert rows_of(pa.Table.from_batches(seen))[-1] == (4, 1, 1, 2)
+
+
+def test_a_query_dropped_on_the_way_leaves_nothing_behind() -> None:
+    engine = engine_of("SELECT k, COUNT(*) AS n FROM s [RANGE 4 us] GROUP BY k EMIT CHANGES")
+    push(engine, (1, 1, 1))
+    engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    assert engine._runtime.is_replanned("q0")
+    engine.execute("DROP QUERY q0")
+    runtime = engine._runtime
+    assert not runtime.parts and not runtime._owners
+    assert all(not stream.output.queues for stream in runtime.streams.values())
+
+
+def test_what_fails_with_the_new_window_alone_stops_the_query() -> None:
+    """The sum of two rows is beyond BIGINT; the old window never held two."""
+    engine = engine_of("SELECT SUM(v) AS s FROM s [RANGE 2 us] EMIT CHANGES", "SELECT v FROM s [NOW]")
+    push(engine, (1, 1, 1 << 62))
+    engine.execute("ALTER QUERY q0 SET WINDOW 9 us")
+    push(engine, (3, 1, 1 << 62))
+    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q0`"):
+        push(engine, (5, 1, 1 << 62))
+    assert rows_of(engine.queries["q0"].results()) == [(1, 1, 1 << 62)]
+    push(engine, (6, 1, 1))
+    assert engine.queries["q1"].count == 4
+
+
+def test_other_queries_notice_nothing() -> None:
+    """`q1` reads the same aggregate as `q0` before, and goes on with it."""
+    sql = "SELECT k, COUNT(*) AS n FROM s [RANGE 4 us] GROUP BY k EMIT CHANGES"
+    engine, alone = engine_of(sql, sql), engine_of(sql)
+    for ts in range(1, 20):
+        for one in (engine, alone):
+            push(one, (ts, ts % 3, ts))
+        if ts == 7:
+            engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    assert rows_of(engine.queries["q1"].results()) == rows_of(alone.queries["q0"].results())
+    assert engine.queries["q0"].complete_from == EPOCH.replace(microsecond=10)
