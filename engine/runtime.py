@@ -21,7 +21,7 @@ from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
-from .known_content import begins
+from .known_content import begins, is_known
 from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
@@ -471,8 +471,8 @@ class Runtime:
         """A part that has seen more than a new one would, if it can tell what its output holds now."""
         from .contents import Contents
 
-        if self._working:
-            return None  # some of what has come may be on its way
+        if self._working or not is_known(plan[1]):  # while it works, some of what has come is on its way
+            return None
         for part in self.parts.alike(plan):
             held = Contents(self.tables, begins(part.plan, part.output)).of(part)
             if held is not None:

@@ -78,7 +78,7 @@ def times_of(streams: dict[str, pa.Table], trees: Trees) -> tuple[list[int], int
     return times, max((ts for table in streams.values() for ts in table["ts"].to_pylist()), default=0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 @pytest.mark.parametrize("approach", APPROACHES)
 def test_altered_oracle(approach: str, data: st.DataObject) -> None:
@@ -125,7 +125,7 @@ def test_altered_oracle(approach: str, data: st.DataObject) -> None:
             assert found(folded, instant) == answer, f"{query.penstock} at {instant}, {altered.spans}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 @pytest.mark.parametrize("emit", ["COMPLETE", "DELTA"])
 def test_altered_hops_oracle(emit: str, data: st.DataObject) -> None:
