@@ -33,6 +33,7 @@ from .parts import Parts
 from .pipeline import Part, Pipeline
 from .plan import (
     AggregateNode,
+    ArriveNode,
     CommonJoin,
     HopAnswerNode,
     JoinNode,
@@ -83,6 +84,8 @@ class Runtime:
         self.parts = Parts()
         """By approach and plan; and by what had come of each stream when they began, those that give rows
         before any have come also by how often there had been work."""
+        self._given: list[Part] = []
+        """Windows that were given rows of others since the last push."""
         self._filled: dict[int, Batch] = {}
         """What the output of a part held when somebody new came to read it, by the id of the outlet."""
         self._runs = 0
@@ -219,7 +222,9 @@ class Runtime:
         self.run()
 
     def _begin_time(self) -> None:
-        """From now on tables are what they are."""
+        """From now on tables are what they are, and time goes on."""
+        while self._given:
+            self._given.pop().given = None
         for table in self.tables.values():
             table.seal()
 
@@ -459,13 +464,32 @@ class Runtime:
             name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
             part = Part(name, node, approach=user.approach, started=self.starts())
             part.output = self._build(node, count(), part, False)
+            if isinstance(node, ArriveNode) and not self._working:
+                self._begin_window(node, part)
             self.parts.add(plan, start, part)
             for operator in part.own_operators:
                 self._owners[id(operator)] = part
                 self._ready.enter(operator)
+        if part.given is not None:
+            self._filled[id(part.output)] = part.given
         part.users.append(user)
         user.parts[number] = part
         return part.output
+
+    def _begin_window(self, node: ArriveNode, part: Part) -> None:
+        """Let a window begin with the rows that are kept for another over the same stream."""
+        from .operators.arrive import Arrive
+        from .window_rows import window_rows
+
+        sources = [one for one in plan_nodes(node) if isinstance(one, SourceNode)]
+        now = self.streams[sources[0].stream].output.punctuation
+        found = window_rows(node, self.parts, now, part.output.punctuation)
+        if found is not None:
+            operator = part.operators[0]
+            assert isinstance(operator, Arrive), "a RANGE window"
+            part.given, part.rows_since = found
+            operator.give(part.given.ends)
+            self._given.append(part)
 
     def _at_work(self, plan: tuple[Approach, IncrementalNode]) -> Part | None:
         """A part that has seen more than a new one would, if it can tell what its output holds now."""

@@ -56,8 +56,8 @@ class Succession:
     ) -> None:
         """Begin with a plan that takes over as soon as it has caught up; one begun before is forgotten."""
         self.drop(name)
-        failed = self._runtime._failures.append
-        sink = Sink(self._runtime.pipelines[name].sink.schema, Queue(), name + NEXT, True, failed)
+        failed, old = self._runtime._failures.append, self._runtime.pipelines[name].sink
+        sink = Sink(old.schema, Queue(), name + NEXT, True, failed, old.is_changes)
         heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
         self._runtime._start(heir)
         self._heirs[name] = Heir(heir, exact_from, done)
@@ -99,7 +99,7 @@ class Succession:
         streams = {node.stream for node in plan_nodes(next_.plan) if isinstance(node, SourceNode)}
         come = min(self._runtime.streams[stream].output.punctuation for stream in streams)
         since = heir.exact_from(next_)
-        if since is not None and since >= come:
+        if since is not None and since > come - (heir.done is None):
             return
         change: Batch | None = None
         if heir.done is not None:

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from penstock.engine.build_operator import IncrementalNode
+from penstock.engine.known_content import reads_stream
 from penstock.engine.operators.rows_window import RowsWindow
 from penstock.engine.pipeline import Part, Pipeline
-from penstock.engine.plan import ArriveNode, LifetimeNode, SelectNode, SourceNode, plan_nodes
+from penstock.engine.plan import (
+    ArriveNode,
+    ChangeJoinNode,
+    HopAnswerNode,
+    LifetimeNode,
+    MemberNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    plan_inputs,
+    plan_nodes,
+)
 from penstock.engine.window import MAX_TS
 
 
 def complete_from(pipeline: Pipeline) -> int | None:
     """Microseconds; None: the query misses nothing; MAX_TS: not yet, or never.
 
-    Rows of the very instant at which it started may have passed before, so the answer is exact after it; that
-    of a join, once every row its windows can hold is there; that of what keeps a window itself, once all that
-    was in it before has left. What began before the query, for another, may be there already.
+    Rows of the very instant at which it started may have passed before: what reads a stream itself is exact
+    after it; a join, once every row its windows can hold is there; what keeps a window, once all that was in
+    it before has left, unless it was given that. What began before the query, for another, may be complete.
     """
     start = start_of(pipeline)
     if start is None:
         return None
-    known = [start + 1]
+    has_hops = isinstance(pipeline.plan, HopAnswerNode)  # its first boundary is after its start
+    inserts = not pipeline.sink.is_changes and not has_hops
+    known = [start + has_hops]
     for part in pipeline.everything:
         for group, member in part.joins.values():
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
         began = start_of(part)
-        if part is not pipeline and began is not None:
+        if began is None:
+            continue
+        if part is not pipeline:
             known.append(filled_from(part, began))
+        if any(stream in part.started for stream in unwindowed(part.plan)):
+            passes_by = inserts and (part is pipeline or meets_table(part.plan))
+            known.append(start + 1 if passes_by else MAX_TS)
     return min(max(known), MAX_TS)
 
 
@@ -34,6 +56,23 @@ def start_of(part: Part) -> int | None:
     """How far the streams had come of which rows had passed before a plan began; None: it misses nothing."""
     sources = {node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode)}
     return max((part.started[stream] for stream in sources if stream in part.started), default=None)
+
+
+def unwindowed(node: PlanNode) -> Iterator[str]:
+    """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
+    if isinstance(node, ArriveNode):
+        return
+    for below in plan_inputs(node):
+        if isinstance(below, SourceNode):
+            yield below.stream
+        elif not isinstance(below, IncrementalNode | MemberNode):
+            yield from unwindowed(below)
+
+
+def meets_table(node: PlanNode) -> bool:
+    """Whether rows of a stream are joined with what stands, and forgotten."""
+    is_inner = isinstance(node, ChangeJoinNode) and node.kind == "inner"
+    return is_inner and not all(map(reads_stream, plan_inputs(node)))
 
 
 def filled_from(part: Part, start: int) -> int:
@@ -48,7 +87,8 @@ def filled_from(part: Part, start: int) -> int:
     if not isinstance(below, SourceNode) or below.stream not in part.started:
         return start
     if node.window.kind == "range":
-        return MAX_TS if node.window.size is None else start + node.window.size
+        since = start if part.rows_since is None else part.rows_since
+        return MAX_TS if node.window.size is None else since + node.window.size
     operator = part.operators[0]
     assert isinstance(operator, RowsWindow), "a ROWS window is kept by a RowsWindow"
     return MAX_TS if operator.filled is None else operator.filled
