@@ -8,26 +8,33 @@ from .pipeline import Part
 
 
 class Parts:
-    """Parts by plan, and those of one plan by what had come when they began, oldest first."""
+    """Parts by plan, oldest first, with what had come when they began."""
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, dict[Hashable, Part]] = {}
+        self._found: dict[Hashable, list[tuple[Hashable, Part]]] = {}
 
     def began(self, plan: Hashable, start: Hashable) -> Part | None:
-        """The part that has seen exactly what one begun now will see."""
-        return self._found.get(plan, {}).get(start)
+        """A part that will see exactly what one begun now would see, and has passed nothing on.
+
+        One that was given what others keep may have passed that on; a window that was has it at hand as long
+        as it can be of use.
+        """
+        for began, part in self._found.get(plan, []):
+            if began == start and (not part.is_filled or part.given is not None):
+                return part
+        return None
 
     def alike(self, plan: Hashable) -> list[Part]:
         """All parts of a plan, whatever they have seen."""
-        return list(self._found.get(plan, {}).values())
+        return [part for _, part in self._found.get(plan, [])]
 
     def add(self, plan: Hashable, start: Hashable, part: Part) -> None:
-        self._found.setdefault(plan, {})[start] = part
+        self._found.setdefault(plan, []).append((start, part))
 
     def drop(self, part: Part) -> None:
         """Nobody reads it any more."""
         plan = part.approach, part.plan
-        rest = {start: one for start, one in self._found.get(plan, {}).items() if one is not part}
+        rest = [one for one in self._found.get(plan, []) if one[1] is not part]
         if rest:
             self._found[plan] = rest
         else:
@@ -37,7 +44,7 @@ class Parts:
         return list(self)
 
     def __iter__(self) -> Iterator[Part]:
-        return (part for parts in self._found.values() for part in parts.values())
+        return (part for parts in self._found.values() for _, part in parts)
 
     def __len__(self) -> int:
         return sum(map(len, self._found.values()))

@@ -37,6 +37,8 @@ class Part:
     approach: Approach = "promises"
     started: dict[str, int] = field(default_factory=dict)
     """How far each stream that had rows by then had come when it began."""
+    is_filled: bool = False
+    """Whether it, or what it reads, began with what others keep."""
     rows_since: int | None = None
     """Of a window that was given rows of another: it has all with a later ts."""
     given: Batch | None = None

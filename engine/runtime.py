@@ -459,7 +459,7 @@ class Runtime:
         come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
         times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
         plan, start = (user.approach, node), (come, times, self._runs if starts_full(node) else 0)
-        part = self.parts.began(plan, start) or self._at_work(plan)
+        part = self._at_work(plan) or self.parts.began(plan, start)
         if part is None:
             name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
             part = Part(name, node, approach=user.approach, started=self.starts())
@@ -472,6 +472,7 @@ class Runtime:
                 self._ready.enter(operator)
         if part.given is not None:
             self._filled[id(part.output)] = part.given
+        user.is_filled |= part.is_filled
         part.users.append(user)
         user.parts[number] = part
         return part.output
@@ -488,6 +489,7 @@ class Runtime:
             operator = part.operators[0]
             assert isinstance(operator, Arrive), "a RANGE window"
             part.given, part.rows_since = found
+            part.is_filled = True
             operator.give(part.given.ends)
             self._given.append(part)
 
@@ -563,6 +565,7 @@ class Runtime:
         held = self._filled.pop(id(outlet), None)
         if held is not None:
             queue.put(held)
+            pipeline.is_filled = True
 
     def _check(self) -> None:
         for ingest in self.streams.values():
