@@ -181,6 +181,10 @@ class Groups:
         """The key columns at these rows of keys."""
         return [Gather(NullView() if column is None else column.view(), rows) for column in self._keys]
 
+    def key_rows(self, slots: NDArray) -> NDArray:
+        """The rows of keys of these slots."""
+        return self._slots[slots, kernels.KEY]
+
     def key_views(self, rows: NDArray) -> list[View]:
         """Views of the key columns in which row i is rows[i] of the keys."""
         return [NullView() if column is None else IndirectView(column.view(), rows) for column in self._keys]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .batch import Batch
 from .build_operator import Approach
 from .group import Form, Group
 from .member import Member
@@ -34,6 +35,14 @@ class Part:
     output: Outlet = field(default_factory=Outlet)
     users: list[Part] = field(default_factory=list)
     approach: Approach = "promises"
+    started: dict[str, int] = field(default_factory=dict)
+    """How far each stream that had rows by then had come when it began."""
+    is_filled: bool = False
+    """Whether it, or what it reads, began with what others keep."""
+    rows_since: int | None = None
+    """Of a window that was given rows of another: it has all with a later ts."""
+    given: Batch | None = None
+    """These rows, for whoever reads it before time goes on."""
 
     @property
     def own_operators(self) -> list[Operator]:

@@ -338,6 +338,20 @@ def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:
         yield from plan_nodes(part)
 
 
+def takes_back(node: PlanNode) -> bool:
+    """Whether rows can come and be taken back in one instant."""
+    return any(
+        isinstance(one, AggregateNode | TallyNode)
+        or (isinstance(one, ChangeJoinNode) and one.kind != "inner")
+        for one in plan_nodes(node)
+    )
+
+
+def hops_of(plan: PlanNode) -> Hops | None:
+    """The boundaries of a hopping query's plan."""
+    return next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
+
+
 def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     """Types of the columns a node gives."""
     match node:

@@ -9,24 +9,28 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
 import pyarrow as pa
 
+from .batch import Batch
 from .build_operator import Approach, IncrementalNode, build_operator
+from .common_selects import CommonSelects, disconnect
 from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
+from .known_content import begins, is_known
 from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.select import Select
-from .operators.shared_select import Share, SharedSelect
+from .operators.shared_select import SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
+from .parts import Parts
 from .pipeline import Part, Pipeline
 from .plan import (
     AggregateNode,
@@ -34,7 +38,6 @@ from .plan import (
     CommonJoin,
     HopAnswerNode,
     JoinNode,
-    LifetimeNode,
     MemberNode,
     PlanNode,
     SelectNode,
@@ -43,6 +46,7 @@ from .plan import (
     TableNode,
     UnionNode,
     WindowNode,
+    hops_of,
     plan_inputs,
     plan_nodes,
     plan_types,
@@ -51,6 +55,7 @@ from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
 from .stream_clock import StreamClock
+from .succession import Done, ExactFrom, Succession
 
 
 def nobody_told(name: str) -> None:
@@ -76,21 +81,25 @@ class Runtime:
         self._strategy = strategy
         self._arrange = arrange
         self.groups: dict[CommonJoin, Group] = {}
-        self.selects: dict[str, SharedSelect] = {}
-        """By stream."""
-        self._single_selects: dict[str, tuple[Pipeline, int]] = {}
-        """The only select over a stream, by its number in its plan; by stream."""
+        self._selects = CommonSelects(self)
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
-        self.parts: dict[Hashable, Part] = {}
-        """By approach, plan and what had come of each stream when it began; one that gives rows before any
-        have come, also by how often there had been work."""
+        self.parts = Parts()
+        """By approach and plan; and by what had come of each stream when they began, those that give rows
+        before any have come also by how often there had been work."""
+        self._given: list[Part] = []
+        """Windows that were given rows of others since the last push."""
+        self._filled: dict[Outlet, Batch] = {}
+        """What the output of a part held when somebody new came to read it, by the id of the outlet."""
         self._runs = 0
         self._part_numbers = count(1)
-        self._heirs: dict[str, tuple[Pipeline, Callable[[Pipeline], int]]] = {}
-        """By the name of the query: another plan for it, catching up, and from when on that is exact."""
+        self.heirs = Succession(self)
+        self._later: list[Callable[[], None]] = []
+        """What is to be done when all that was pushed is worked off."""
+        self._working = 0
+        """How many pushes are being worked off: a subscriber may push too."""
         self._unsettled: list[Sink] = []
         """Sinks that hold changes of an instant of which more may be on the way."""
         self._clock = clock
@@ -99,6 +108,11 @@ class Runtime:
         self._ready = Ready()
         self._owners: dict[Operator, Part | Group | SharedSelect] = {}
         self._failures: list[Exception] = []
+
+    @property
+    def selects(self) -> dict[str, SharedSelect]:
+        """The operators that run selects of several queries, by stream."""
+        return self._selects.shared
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
@@ -129,7 +143,7 @@ class Runtime:
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         clock = sink.clock = StreamClock(progress, self._clock, self._push_began)
-        hops = next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
+        hops = hops_of(plan)
         sink.by_hops = hops is not None
         sink.begins = clock.begins if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
@@ -138,6 +152,7 @@ class Runtime:
 
     def _start(self, pipeline: Pipeline) -> None:
         plan, sink = pipeline.plan, pipeline.sink
+        pipeline.started = self.starts()
         outlet = self._build(plan, count(), pipeline, sink.is_counting)
         if isinstance(plan, MemberNode) and sink.is_counting:
             group, member = pipeline.joins[0]
@@ -150,13 +165,8 @@ class Runtime:
 
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
-        self._disinherit(name)
+        self.heirs.drop(name)
         self._stop(self.pipelines.pop(name))
-
-    def _disinherit(self, name: str) -> None:
-        """Forget the plan that was to take over."""
-        if name in self._heirs:
-            self._stop(self._heirs.pop(name)[0])
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
@@ -172,50 +182,29 @@ class Runtime:
             member.started = self._starts(node)
             group.form.alter(member, node)
             self._sync(group)
-        pipeline.plan = plan
+        pipeline.plan, pipeline.started = plan, self.starts()
 
-    # Another plan for the same answer
-
-    def replan(
-        self, name: str, plan: PlanNode, approach: Approach, exact_from: Callable[[Pipeline], int]
-    ) -> None:
-        """Let a query go over to another plan of the same answer, as soon as that has caught up.
-
-        Both run until the new one knows every row that is in the windows; then it takes over between two
-        pushes, when both have worked off all there is: what has been given stays given.
-        """
-        sink = Sink(self.pipelines[name].sink.schema, Queue(), f"{name}.next", True, self._failures.append)
-        heir = Pipeline(f"{name}.next", plan, sink=sink, approach=approach)
-        self._start(heir)
-        self._heirs[name] = heir, exact_from
+    def replan(self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom) -> None:
+        """Let a query go over to another plan of the same answer, as soon as that has caught up."""
+        self.heirs.start(name, plan, approach, exact_from)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
-        return name in self._heirs
+        return name in self.heirs
 
-    def _succeed(self) -> None:
-        """Let the plans that have caught up take over."""
-        for name, (heir, exact_from) in list(self._heirs.items()):
-            streams = {node.stream for node in plan_nodes(heir.plan) if isinstance(node, SourceNode)}
-            if exact_from(heir) < min(self.streams[stream].output.punctuation for stream in streams):
-                del self._heirs[name]
-                self._take_over(self.pipelines[name], heir)
+    def alter_changes(
+        self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom, done: Done
+    ) -> None:
+        """Let an incremental query go over to other windows, as soon as their plan has caught up."""
+        pipeline = self.pipelines[name]
 
-    def _take_over(self, pipeline: Pipeline, heir: Pipeline) -> None:
-        self._stop(pipeline)
-        for one in heir.parts.values():
-            one.users[one.users.index(heir)] = pipeline
-        outlet = heir.parts[0].output if 0 in heir.parts else heir.operators[0].output
-        outlet.queues.remove(heir.sink.inputs[0])
-        self._forget(heir.sink)
-        pipeline.plan, pipeline.approach = heir.plan, heir.approach
-        pipeline.operators, pipeline.joins, pipeline.parts = heir.operators, heir.joins, heir.parts
-        pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
-        pipeline.sink.inputs = (Queue(),)
-        self._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)
-        for operator in pipeline.own_operators:
-            self._owners[operator] = pipeline
-        self._ready.enter(pipeline.sink)
+        def begin() -> None:
+            if self.pipelines.get(name) is pipeline and pipeline.error is None:
+                self.heirs.start(name, plan, approach, exact_from, done)
+
+        self._later.append(begin)
+        if not self._working:
+            self.run()
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
@@ -238,7 +227,9 @@ class Runtime:
         self.run()
 
     def _begin_time(self) -> None:
-        """From now on tables are what they are."""
+        """From now on tables are what they are, and time goes on."""
+        while self._given:
+            self._given.pop().given = None
         for table in self.tables.values():
             table.seal()
 
@@ -269,13 +260,11 @@ class Runtime:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._began = self._clock()
         self._runs += 1
-        self._scheduler.run(self._ready, self._clock, self._fail)
-        while self._unsettled:
-            self._unsettled.pop().settle()
+        self._work()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
-        if self._heirs:
-            self._succeed()
+        if not self._working:
+            self._change_plans()
         if self._failures:
             error, *others = self._failures
             self._failures.clear()
@@ -285,6 +274,26 @@ class Runtime:
 
     def _push_began(self) -> float:
         return self._began
+
+    def _work(self) -> None:
+        """Work off what has come."""
+        self._working += 1
+        try:
+            self._scheduler.run(self._ready, self._clock, self._fail)
+            while self._unsettled:
+                self._unsettled.pop().settle()
+        finally:
+            self._working -= 1
+
+    def _change_plans(self) -> None:
+        """All is worked off: start the plans that were asked for, and let those take over that can."""
+        while True:
+            while self._later:
+                self._later.pop(0)()
+                self._work()
+            if not self.heirs.succeed():
+                break
+            self._work()
 
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
@@ -303,6 +312,9 @@ class Runtime:
         """The query of that name, or the queries that read the part of that name."""
         if name in self.pipelines:
             return [self.pipelines[name]]
+        heir = self.heirs.find(name)
+        if heir is not None:
+            return [heir]
         return next((part.queries for part in self.parts.values() if part.name == name), [])
 
     def _fail_member(self, member: Member, error: Exception) -> None:
@@ -311,20 +323,11 @@ class Runtime:
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
 
-    def _fail_share(self, share: Share, error: Exception) -> None:
-        """Stop a query whose predicate failed, unless it has been stopped or dropped meanwhile."""
-        pipeline = self.pipelines.get(share.name)
-        if pipeline is None or pipeline.error is not None:
-            return
-        if any(one is share for _, one in pipeline.shares.values()):
-            self._fail_query(pipeline, error, [])
-
     def _fail_query(self, pipeline: Pipeline, error: Exception, later: list[Operator]) -> None:
-        heirs = {id(heir): name for name, (heir, _) in self._heirs.items()}
-        if id(pipeline) in heirs:  # the query itself fails on the same rows
-            self._disinherit(heirs[id(pipeline)])
+        failing = self.heirs.failed(pipeline)
+        if failing is None or failing.error is not None:
             return
-        self._disinherit(pipeline.name)
+        pipeline = failing
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
             error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
         pipeline.error = error
@@ -350,7 +353,7 @@ class Runtime:
                 part.users.remove(pipeline)
                 if not part.users:
                     self._stop(part)
-                    self.parts = {key: one for key, one in self.parts.items() if one is not part}
+                    self.parts.drop(part)
         for group, member in pipeline.joins.values():
             if member in group.members:
                 member.output.queues.clear()
@@ -364,9 +367,8 @@ class Runtime:
             if share in shared.members:
                 shared.drop(share)
             if not shared.members and shared in self._owners:
-                self._close_select(shared)
-        single = self._single_selects
-        self._single_selects = {stream: one for stream, one in single.items() if one[0] is not pipeline}
+                self._selects.close(shared)
+        self._selects.leave(pipeline)
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -376,13 +378,6 @@ class Runtime:
         for operator in group.entered:
             self._forget(operator)
         del self.groups[group.common]
-
-    def _close_select(self, shared: SharedSelect) -> None:
-        """The last query has gone."""
-        stream = next(name for name, one in self.selects.items() if one is shared)
-        disconnect([(self.streams[stream].output, shared.inputs[0])])
-        self._forget(shared)
-        del self.selects[stream]
 
     def _forget(self, operator: Operator) -> None:
         self._owners.pop(operator, None)
@@ -420,10 +415,10 @@ class Runtime:
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
-        if isinstance(node, SharedSelectNode) and self._has_others(node.stream):
+        if isinstance(node, SharedSelectNode) and self._selects.has_others(node.stream):
             next(numbers)  # its stream
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
-            return self._share(node, number, pipeline, counting, None)
+            return self._selects.share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
         queues = []
         for part in plan_inputs(node):
@@ -438,7 +433,7 @@ class Runtime:
                 operator = Select(node, queues[0], label)
                 queues[0].piggyback = pipeline.approach == "piggyback"
                 if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
-                    self._single_selects[node.stream] = pipeline, number
+                    self._selects.single[node.stream] = pipeline, number
             case UnionNode():
                 operator = Union(tuple(queues), label)
             case HopAnswerNode():
@@ -463,23 +458,57 @@ class Runtime:
         return partial(first_hop, hops, streams, began)
 
     def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
-        """A sub-plan that others may have too: the one at work, if it has seen what a new one would see."""
+        """A sub-plan that others may have too: the one at work, or a new one."""
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
         come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
         times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
-        key = user.approach, node, come, times, self._runs if starts_full(node) else 0
-        part = self.parts.get(key)
+        plan, start = (user.approach, node), (come, times, self._runs if starts_full(node) else 0)
+        part = self._at_work(plan) or self.parts.began(plan, start)
         if part is None:
             name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
-            part = Part(name, node, approach=user.approach)
+            part = Part(name, node, approach=user.approach, started=self.starts())
             part.output = self._build(node, count(), part, False)
-            self.parts[key] = part
+            if isinstance(node, ArriveNode) and not self._working:
+                self._begin_window(node, part)
+            self.parts.add(plan, start, part)
             for operator in part.own_operators:
                 self._owners[operator] = part
                 self._ready.enter(operator)
+        if part.given is not None:
+            self._filled[part.output] = part.given
+        user.is_filled |= part.is_filled
         part.users.append(user)
         user.parts[number] = part
         return part.output
+
+    def _begin_window(self, node: ArriveNode, part: Part) -> None:
+        """Let a window begin with the rows that are kept for another over the same stream."""
+        from .operators.arrive import Arrive
+        from .window_rows import window_rows
+
+        sources = [one for one in plan_nodes(node) if isinstance(one, SourceNode)]
+        now = self.streams[sources[0].stream].output.punctuation
+        found = window_rows(node, self.parts, now, part.output.punctuation)
+        if found is not None:
+            operator = part.operators[0]
+            assert isinstance(operator, Arrive), "a RANGE window"
+            part.given, part.rows_since = found
+            part.is_filled = True
+            operator.give(part.given.ends)
+            self._given.append(part)
+
+    def _at_work(self, plan: tuple[Approach, IncrementalNode]) -> Part | None:
+        """A part that has seen more than a new one would, if it can tell what its output holds now."""
+        from .contents import Contents
+
+        if self._working or not is_known(plan[1]):  # while it works, some of what has come is on its way
+            return None
+        for part in self.parts.alike(plan):
+            held = Contents(self.tables, begins(part.plan, part.output)).of(part)
+            if held is not None:
+                self._filled[part.output] = held
+                return part
+        return None
 
     def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
@@ -491,17 +520,6 @@ class Runtime:
         self._sync(group)
         return member.output
 
-    # Selects in common
-
-    def _has_others(self, stream: str) -> bool:
-        """Whether there is a select over the stream; the rows that came before now have been worked off."""
-        if stream in self.selects:
-            self._drain(self.selects[stream])
-        elif stream in self._single_selects:
-            pipeline, number = self._single_selects[stream]
-            self._drain(pipeline.operators[number])
-        return stream in self.selects or stream in self._single_selects  # unless it failed just now
-
     def _drain(self, operator: Operator) -> None:
         """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
         try:
@@ -510,54 +528,9 @@ class Runtime:
         except Exception as error:
             self._fail(operator, error)
 
-    def _share(
-        self, node: SharedSelectNode, number: int, pipeline: Pipeline, counting: bool, outlet: Outlet | None
-    ) -> Outlet:
-        """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
-        shared = self.selects.get(node.stream) or self._open_select(node.stream)
-        is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
-        sink = pipeline.sink if is_direct else None
-        share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
-        share.output.punctuation, share.output.closed = shared.output.punctuation, shared.output.closed
-        shared.add(share)
-        pipeline.shares[number] = shared, share
-        if counting:
-            pipeline.tally = shared, share
-        if node.projection is None or counting:
-            share.output = outlet or share.output
-            return share.output
-        queue = Queue()
-        self._connect(share.output, queue, pipeline, node)
-        select = Select(SelectNode(node, None, node.projection), queue, f"{pipeline.name}.{number}")
-        select.output = outlet or select.output
-        pipeline.operators[number] = select
-        return select.output
-
-    def _open_select(self, stream: str) -> SharedSelect:
-        """One operator for the selects over a stream; the only one so far goes over to it."""
-        outlet = self.streams[stream].output
-        queue = Queue(outlet.punctuation)
-        queue.closed = outlet.closed
-        outlet.queues.append(queue)
-        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
-        self._owners[shared] = shared
-        self._ready.enter(shared)
-        pipeline, number = self._single_selects.pop(stream)
-        single = pipeline.operators[number]
-        taps = [tap for tap in pipeline.taps if tap[1] in single.inputs]
-        disconnect(taps)
-        pipeline.taps = [tap for tap in pipeline.taps if tap not in taps]
-        self._forget(single)
-        node = next(node for n, node in enumerate(plan_nodes(pipeline.plan)) if n == number)
-        assert isinstance(node, SharedSelectNode), "a select of another kind went over"
-        counting = number == 0 and pipeline.sink.is_counting
-        self._share(node, number, pipeline, counting, single.output)
-        if pipeline.operators[number] is single:
-            del pipeline.operators[number]
-        else:
-            self._owners[pipeline.operators[number]] = pipeline
-            self._ready.enter(pipeline.operators[number])
-        return shared
+    def starts(self) -> dict[str, int]:
+        """How far each stream that has rows has come."""
+        return {name: one.output.punctuation for name, one in self.streams.items() if one.rows_in}
 
     def _starts(self, node: MemberNode) -> list[int]:
         """How far the two streams have come; BEGINNING for one that had no rows."""
@@ -596,6 +569,10 @@ class Runtime:
         outlet.queues.append(queue)
         if isinstance(node, TableNode):
             self.tables[node.table].fill(queue)
+        held = self._filled.pop(outlet, None)
+        if held is not None:
+            queue.put(held)
+            pipeline.is_filled = True
 
     def _check(self) -> None:
         for ingest in self.streams.values():
@@ -632,9 +609,3 @@ def above(part: Part) -> list[Part]:
     for user in part.users:
         found |= dict.fromkeys(above(user))
     return list(found)
-
-
-def disconnect(taps: list[tuple[Outlet, Queue]]) -> None:
-    for outlet, queue in taps:
-        if queue in outlet.queues:
-            outlet.queues.remove(queue)

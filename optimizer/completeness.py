@@ -2,45 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
+from penstock.engine.build_operator import IncrementalNode
+from penstock.engine.known_content import reads_stream
 from penstock.engine.operators.rows_window import RowsWindow
 from penstock.engine.pipeline import Part, Pipeline
-from penstock.engine.plan import ArriveNode, LifetimeNode, SelectNode, SourceNode, plan_nodes
+from penstock.engine.plan import (
+    ArriveNode,
+    ChangeJoinNode,
+    HopAnswerNode,
+    LifetimeNode,
+    MemberNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    plan_inputs,
+    plan_nodes,
+)
 from penstock.engine.window import MAX_TS
 
 
-def complete_from(pipeline: Pipeline, started: Mapping[str, int]) -> int | None:
+def complete_from(pipeline: Pipeline) -> int | None:
     """Microseconds; None: the query misses nothing; MAX_TS: not yet, or never.
 
-    `started`: how far each stream that had rows had come when the query started. Rows of that very instant
-    may have passed before, so the answer is exact after it; that of a join, once every row its windows can
-    hold is there; that of what keeps a window itself, once all that was in it before has left.
+    Rows of the very instant at which it started may have passed before: what reads a stream itself is exact
+    after it; a join, once every row its windows can hold is there; what keeps a window, once all that was in
+    it before has left, unless it was given that. What began before the query, for another, may be complete.
     """
-    sources = {node.stream for node in plan_nodes(pipeline.plan) if isinstance(node, SourceNode)}
-    starts = [started[stream] for stream in sources if stream in started]
-    if not starts:
+    start = start_of(pipeline)
+    if start is None:
         return None
-    start = max(starts)
-    known = [start + 1]
+    has_hops = isinstance(pipeline.plan, HopAnswerNode)  # its first boundary is after its start
+    inserts = not pipeline.sink.is_changes and not has_hops
+    known = [start + has_hops]
     for part in pipeline.everything:
         for group, member in part.joins.values():
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
+        began = start_of(part)
+        if began is None:
+            continue
         if part is not pipeline:
-            known.append(filled_from(part, start, started))
+            known.append(filled_from(part, began))
+        if any(stream in part.started for stream in unwindowed(part.plan)):
+            passes_by = inserts and (part is pipeline or meets_table(part.plan))
+            known.append(start + 1 if passes_by else MAX_TS)
     return min(max(known), MAX_TS)
 
 
-def exact_from(started: Mapping[str, int], pipeline: Pipeline) -> int:
-    """The same as a time in any case: one that misses nothing is exact from the earliest there is."""
-    since = complete_from(pipeline, started)
-    return -MAX_TS if since is None else since
+def start_of(part: Part) -> int | None:
+    """How far the streams had come of which rows had passed before a plan began; None: it misses nothing."""
+    sources = {node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode)}
+    return max((part.started[stream] for stream in sources if stream in part.started), default=None)
 
 
-def filled_from(part: Part, start: int, started: Mapping[str, int]) -> int:
-    """When a window of an incremental query holds all it would hold had the query always been there."""
+def unwindowed(node: PlanNode) -> Iterator[str]:
+    """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
+    if isinstance(node, ArriveNode):
+        return
+    for below in plan_inputs(node):
+        if isinstance(below, SourceNode):
+            yield below.stream
+        elif not isinstance(below, IncrementalNode | MemberNode):
+            yield from unwindowed(below)
+
+
+def meets_table(node: PlanNode) -> bool:
+    """Whether rows of a stream are joined with what stands, and forgotten."""
+    is_inner = isinstance(node, ChangeJoinNode) and node.kind == "inner"
+    return is_inner and not all(map(reads_stream, plan_inputs(node)))
+
+
+def filled_from(part: Part, start: int) -> int:
+    """When a window of an incremental query holds all it would hold had it always been there."""
     node = part.plan
     if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
         sizes = [size for size in node.sizes if size is not None]
@@ -48,10 +84,11 @@ def filled_from(part: Part, start: int, started: Mapping[str, int]) -> int:
     if not isinstance(node, ArriveNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input
-    if not isinstance(below, SourceNode) or below.stream not in started:
+    if not isinstance(below, SourceNode) or below.stream not in part.started:
         return start
     if node.window.kind == "range":
-        return MAX_TS if node.window.size is None else start + node.window.size
+        since = start if part.rows_since is None else part.rows_since
+        return MAX_TS if node.window.size is None else since + node.window.size
     operator = part.operators[0]
     assert isinstance(operator, RowsWindow), "a ROWS window is kept by a RowsWindow"
     return MAX_TS if operator.filled is None else operator.filled

@@ -43,6 +43,7 @@ from penstock.engine.plan import (
     plan_inputs,
     plan_nodes,
     plan_types,
+    takes_back,
 )
 
 from .bind_aggregate import write_aggregate
@@ -285,11 +286,14 @@ class ChangesPlanner:
         if more and residual is not None:
             residual = move_columns(residual, lambda i: i + more if i >= width else i)
         instants = any(is_rows(node) for part in (left, right) for node in plan_nodes(part))
+        above: Expression | None = None
+        if kind == "inner" and (takes_back(left) or takes_back(right)):
+            residual, above = None, residual  # a select knows what to do with rows that do not last
         text = " AND ".join(f"{one} = {two}" for one, two in pairs.values())
         node = ChangeJoinNode(kind, left, right, left_keys, right_keys, residual, instants, text)
         types = plan_types(node)
         at = {i: places[i] + (more if places[i] >= width else 0) for i in keep}
-        return select(node, None, tuple(Column(types[at[i]], at[i], column(i).name) for i in keep))
+        return select(node, above, tuple(Column(types[at[i]], at[i], column(i).name) for i in keep))
 
 
 def column_of(node: Node, index: int) -> Column:
@@ -362,12 +366,7 @@ def expired(node: PlanNode) -> PlanNode:
 
 def netting_of(node: PlanNode) -> Netting:
     """Whether changes of one instant can cancel each other."""
-    takes_back = any(
-        isinstance(one, AggregateNode | TallyNode)
-        or (isinstance(one, ChangeJoinNode) and one.kind != "inner")
-        for one in plan_nodes(node)
-    )
-    if not takes_back:
+    if not takes_back(node):
         return "none"
     if isinstance(node, SelectNode) and node.outputs is not None:
         kept = {output.index for output in node.outputs if isinstance(output, Column)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.errors import UnsupportedError
+from penstock.engine.known_content import is_known
 from penstock.engine.operators.sink import Netting
 from penstock.engine.plan import PlanNode
 
@@ -42,10 +43,16 @@ def is_incremental(query: Query) -> bool:
     return query.emit != "inserts" or not is_plain(query.root)
 
 
-def refuse_alter(query: Query, position: Position) -> None:
-    """Windows of a query that has given rows it may have to take back cannot be changed yet."""
-    if is_incremental(query):
-        raise refused("ALTER QUERY of a query that is evaluated incrementally", position)
+def refuse_alter(query: Query, plan: PlanNode, counting: bool, position: Position) -> None:
+    """Windows cannot be changed if what has been given, and may have to be taken back, is not known."""
+    if not is_incremental(query) or query.emit not in ("changes", "delta"):
+        return
+    if counting:
+        raise refused("ALTER QUERY of an incremental query that only counts", position)
+    if not is_known(plan):
+        raise refused(
+            "ALTER QUERY of a query whose answer nobody keeps, as of an UNBOUNDED window,", position
+        )
 
 
 def refused(what: str, position: Position) -> UnsupportedError:

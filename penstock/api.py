@@ -11,7 +11,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -44,10 +43,9 @@ class Query:
         self._bound = bound
         self._pipeline = pipeline
         self._counting = counting
-        self._started: dict[str, int] = {}
-        """How far each stream that had rows by then had come when the query started."""
         self._replanned_from: tuple[int | None] | None = None
-        """From when on it was exact before its plan was changed for another of the same answer."""
+        """From when on it was exact before its plan was changed for another of the same answer, or from when
+        on it has the answer of its new windows."""
 
     @property
     def name(self) -> str:
@@ -89,7 +87,7 @@ class Query:
         from penstock.optimizer.completeness import complete_from
 
         replanned = self._replanned_from
-        since = complete_from(self._pipeline, self._started) if replanned is None else replanned[0]
+        since = complete_from(self._pipeline) if replanned is None else replanned[0]
         if since is None:
             return None
         try:
@@ -117,6 +115,10 @@ class Query:
         if self._engine._queries.get(self.name.lower()) is not self:
             raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
         self._engine._drop(self.name)
+
+    def _goes_over(self, since: int | None) -> None:
+        """New windows are in force."""
+        self._replanned_from = (since,)
 
     def __repr__(self) -> str:
         return f"<Query {self.name}: {self.count:,} results>"
@@ -430,20 +432,25 @@ class Engine:
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
         query = Query(self, bound, pipeline, counting)
-        query._started = self._starts()
         self._queries[name.lower()] = query
         self._count_lateness(query, 1)
         return query
 
-    def _alter(self, name: str, bound: logical.Query) -> None:
-        query = self._queries[name.lower()]
-        self._runtime.alter_query(query.name, self._plan(bound, query._counting, query.name).node)
-        query._bound = bound
-        query._started = self._starts()
+    def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:
+        from penstock.engine.window import MAX_TS
+        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.plan_query import is_incremental
 
-    def _starts(self) -> dict[str, int]:
-        """How far each stream that has rows has come."""
-        return {s: i.output.punctuation for s, i in self._runtime.streams.items() if i.rows_in}
+        query = self._queries[name.lower()]
+        query._bound = bound
+        if not is_incremental(bound):
+            self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
+            return
+        planned = self._plan(bound, counting, query.name, query._pipeline.approach)
+        query._replanned_from = (MAX_TS,)
+        self._runtime.alter_changes(
+            query.name, planned.node, planned.approach, complete_from, query._goes_over
+        )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema
@@ -510,7 +517,7 @@ class Engine:
     def _reconsider_expiry(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper by what was measured."""
         from penstock.optimizer.choose_expiry import choose_expiry
-        from penstock.optimizer.completeness import complete_from, exact_from
+        from penstock.optimizer.completeness import complete_from
 
         pipeline = query._pipeline
         if pipeline.error is not None or query._bound.hop is not None:
@@ -520,8 +527,8 @@ class Engine:
             return
         planned = self._plan(query._bound, query._counting, query.name, approach)
         if query._replanned_from is None:
-            query._replanned_from = (complete_from(pipeline, query._started),)
-        self._runtime.replan(query.name, planned.node, approach, partial(exact_from, self._starts()))
+            query._replanned_from = (complete_from(pipeline),)
+        self._runtime.replan(query.name, planned.node, approach, complete_from)
 
 
 def require_text(what: str, value: object) -> None:

@@ -66,10 +66,12 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                     raise fail(BindError, f"Expected a query at work, found `{name}` stopped: {error}", where)
                 before = bound_queries[name.lower()] if running is None else running._bound
                 before = bound_queries.get(name.lower(), before)
+                counting = name.lower() not in bound_queries and running is not None and running._counting
+                refuse_alter(before, engine._plan(before, counting, name).node, counting, where)
                 bound = with_window(before, statement.window)
-                refuse_alter(bound, where)
+                engine._plan(bound, counting, name)  # refused before anything is done
                 bound_queries[name.lower()] = bound
-                later(engine._alter, name, bound)
+                later(engine._alter, name, bound, counting)
             case _:
                 raise fail(
                     BindError, "Expected CREATE QUERY name AS SELECT, found a SELECT without a name", where

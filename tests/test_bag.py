@@ -62,7 +62,15 @@ class Twin:
         for i, (key, text, ets) in enumerate(rows):
             if self.dice.random() < 0.8:
                 plain(kernels.enter)(
-                    *parts, due, shift, np.int64(key), np.int64(0), prints[0][i], prints[1][i], ets, first + i
+                    *parts,
+                    *due,
+                    shift,
+                    np.int64(key),
+                    np.int64(0),
+                    prints[0][i],
+                    prints[1][i],
+                    ets,
+                    first + i,
                 )
                 self.rows.append((key, text, ets))
 

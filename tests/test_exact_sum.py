@@ -113,14 +113,14 @@ def drift(rows: int) -> None:
     rng = np.random.default_rng(3)
     nasty = np.array([1e308, -1e308, 1.7e308, 1e-300, -1e-300, 0.1, 0.2, 3e15, 5e-324, -7e22])
     types = (SqlType.BIGINT, SqlType.DOUBLE)
-    call = AggregateCallNode("sum", 1, False, SqlType.DOUBLE)
+    calls = tuple(AggregateCallNode(one, 1, False, SqlType.DOUBLE) for one in ("sum", "avg"))  # type: ignore[arg-type]
     queue, out = Queue(), Queue()
-    node = AggregateNode(SourceNode("s", types), 1, (call,), False)
+    node = AggregateNode(SourceNode("s", types), 1, calls, False)
     operator = GroupBy(node, queue, types, "g", "promises")
     operator.output.queues.append(out)
     ts = 0
     kept: list[tuple[int, float]] = []
-    last: dict[int, float] = {}
+    last: dict[int, tuple[float, float]] = {}
     while ts < rows:
         count = min(32_768, rows - ts)
         times = np.arange(ts, ts + count)
@@ -136,12 +136,14 @@ def drift(rows: int) -> None:
                 batch = out.pop()
                 for i in range(max(0, batch.length - 4), batch.length):
                     if batch.signs[i] > 0:
-                        last[batch.column(0)[i].as_py()] = batch.column(1)[i].as_py()
+                        key, *said = (batch.column(column)[i].as_py() for column in range(3))
+                        last[key] = said[0], said[1]
     now = kept[-1][0]
     for key in (0, 1):
         there = [value for time, k, value in kept if k == key and time > now - 1000]  # type: ignore[misc]
-        expected = rounded(sum((Fraction(value) for value in there), Fraction(0)))
-        assert struct.pack("d", last[key]) == struct.pack("d", expected)
+        total = sum((Fraction(value) for value in there), Fraction(0))
+        assert struct.pack("d", last[key][0]) == struct.pack("d", rounded(total))
+        assert struct.pack("d", last[key][1]) == struct.pack("d", rounded(total) / len(there))
     queue.promise(rows + 10_000)
     while operator.step(32_768):
         pass

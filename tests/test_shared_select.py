@@ -202,7 +202,7 @@ def test_drawn_queries_that_come_and_go_get_what_they_get_alone(data: st.DataObj
         assert stream == "s" and shared.members
     for one in alive:
         one.pair[0].drop()
-    assert not runtime.selects and not runtime._single_selects
+    assert not runtime.selects and not runtime._selects.single
     assert not any(ingest.output.queues for ingest in runtime.streams.values())
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .expiry import NEVER, first_due, pop_due, push_due
+from .expiry import HEAD, NEVER, RING, first_due, pop_due, push_due
 from .hash import shift_of
 from .jit import expand, kernel, part
 
@@ -56,8 +56,11 @@ def link_slot(rows, heads, shift, slot):  # type: ignore[no-untyped-def]
 
 
 @expand
-def enter(rows, state, heads, meta, alive, due, shift, a, b, print_a, print_b, ets, row):  # type: ignore[no-untyped-def]
-    """Add a row and return its slot."""
+def enter(  # type: ignore[no-untyped-def]
+    rows, state, heads, meta, alive, ring_ets, ring_id, heap_ets, heap_id, due_meta, shift, a, b, print_a,
+    print_b, ets, row,
+):  # fmt: skip
+    """Add a row and return its slot. DUE comes in parts, which are not taken out of it for every row."""
     slot = meta[FREED]
     if slot >= 0:
         meta[FREED] = rows[slot, OLDER]
@@ -77,7 +80,13 @@ def enter(rows, state, heads, meta, alive, due, shift, a, b, print_a, print_b, e
         link_slot(rows, heads, shift, slot)
     if ets != NEVER:
         meta[FINITE] += 1
-        push_due(due[0], due[1], due[2], due[3], due[4], ets, slot)
+        last = (due_meta[HEAD] + due_meta[RING]) & (len(ring_ets) - 1)
+        if due_meta[RING] and ring_ets[(last - 1) & (len(ring_ets) - 1)] > ets:
+            push_due(ring_ets, ring_id, heap_ets, heap_id, due_meta, ets, slot)
+        else:
+            ring_ets[last] = ets
+            ring_id[last] = slot
+            due_meta[RING] += 1
     return slot
 
 

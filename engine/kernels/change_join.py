@@ -50,12 +50,16 @@ CAME, WENT = 2, -2
 
 @expand
 def change(  # type: ignore[no-untyped-def]
-    rows, state, heads, meta, alive, due, shift, is_stored, sign, a, b, print_a, print_b, ets, number
-):
+    rows, state, heads, meta, alive, ring_ets, ring_id, heap_ets, heap_id, due_meta, shift, is_stored, sign,
+    a, b, print_a, print_b, ets, number,
+):  # fmt: skip
     """Make one change of a bag. Returns the row's slot; -1: rows are not stored, -2: it is not there."""
     slot = np.int64(-1)
     if is_stored and sign > 0:
-        slot = enter(rows, state, heads, meta, alive, due, shift, a, b, print_a, print_b, ets, number)
+        slot = enter(
+            rows, state, heads, meta, alive, ring_ets, ring_id, heap_ets, heap_id, due_meta, shift, a, b,
+            print_a, print_b, ets, number,
+        )  # fmt: skip
     elif is_stored:
         slot = find(rows, heads, shift, a, b, print_a, print_b, ets)
         if slot >= 0:
@@ -72,7 +76,9 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
     Returns the entries written to `out`; when it is full, or as good as full, the cursor says where to go on.
     """
     left_rows, left_state, left_heads, left_meta, left_alive, left_due = left
+    left_ring, left_ring_id, left_heap, left_heap_id, left_due_meta = left_due
     right_rows, right_state, right_heads, right_meta, right_alive, right_due = right
+    right_ring, right_ring_id, right_heap, right_heap_id, right_due_meta = right_due
     left_shift, right_shift = shift_of(len(left_heads)), shift_of(len(right_heads))
     left_ts, left_end, left_sign, left_a, left_b, left_null, left_print, left_print_2 = lefts[:8]
     left_number = lefts[8]
@@ -127,7 +133,8 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
                     if left_printed:
                         print_a, print_b = left_print[i], left_print_2[i]
                     slot = change(
-                        left_rows, left_state, left_heads, left_meta, left_alive, left_due, left_shift,
+                        left_rows, left_state, left_heads, left_meta, left_alive,
+                        left_ring, left_ring_id, left_heap, left_heap_id, left_due_meta, left_shift,
                         left_stored, sign, a, b, print_a, print_b, ets, number,
                     )  # fmt: skip
                     if slot >= 0:
@@ -138,7 +145,8 @@ def run_join(left, right, lefts, rights, known, options, cursor, out):  # type: 
                     if right_printed:
                         print_a, print_b = right_print[j], right_print_2[j]
                     slot = change(
-                        right_rows, right_state, right_heads, right_meta, right_alive, right_due, right_shift,
+                        right_rows, right_state, right_heads, right_meta, right_alive,
+                        right_ring, right_ring_id, right_heap, right_heap_id, right_due_meta, right_shift,
                         right_stored, sign, a, b, print_a, print_b, ets, number,
                     )  # fmt: skip
                     if slot >= 0:

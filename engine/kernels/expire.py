@@ -54,7 +54,7 @@ def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign,
             if sign[i] > 0:
                 key_a, key_b = (a[i], b[i]) if linked else (NO_PRINT, NO_PRINT)
                 enter(
-                    rows, state, heads, meta, alive, due, shift,
+                    rows, state, heads, meta, alive, ring_ets, ring_id, heap_ets, heap_id, due_meta, shift,
                     key_a, key_b, NO_PRINT, NO_PRINT, end, first + i,
                 )  # fmt: skip
             else:

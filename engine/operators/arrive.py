@@ -14,6 +14,7 @@ In a hopping query rows wait until the hop they are first seen at is over, and c
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..batch import Batch
 from ..due_times import DueTimes
@@ -42,6 +43,11 @@ class Arrive:
         if self._size is None:
             return batch
         return Batch(batch.ts, batch.lazy_columns, None, batch.ts + self._size)
+
+    def give(self, ends: NDArray) -> None:
+        """Its readers were given rows with these ends, as if it had passed them on."""
+        if self._due is not None:
+            self._due.add(np.sort(ends))
 
     def step(self, quantum: int) -> bool:
         return self._pass(quantum) if self._hops is None else self._hop(self._hops, quantum)

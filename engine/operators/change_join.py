@@ -286,6 +286,14 @@ class ChangeJoin:
             self.output.put(batch)
 
     @property
+    def node(self) -> ChangeJoinNode:
+        return self._node
+
+    def contents(self) -> list[Batch | None]:
+        """The rows of each side that are there, with their ends; None: they are not kept."""
+        return [side.content() for side in self._sides]
+
+    @property
     def state_rows(self) -> int:
         return sum(len(side.bag) for side in self._sides)
 

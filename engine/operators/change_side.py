@@ -97,6 +97,13 @@ class ChangeSide:
         batch = self._unstored
         return self.bag.views() if batch is None else [ColumnView(batch, i) for i in range(batch.width)]
 
+    def content(self) -> Batch | None:
+        """The rows that are there, with their ends; None: they are not kept."""
+        if not self.is_stored:
+            return None
+        ends = self.bag.ends()
+        return Batch(np.zeros(len(ends), np.int64), self.bag.values(), None, ends)
+
     def check_given(self) -> None:
         """Every row is given by itself that should be, and no other."""
         slots = self.bag.live_slots()

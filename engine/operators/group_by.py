@@ -169,16 +169,29 @@ class GroupBy:
         if count:
             rows = rows[:count]
             columns: list[LazyColumn] = [Gather(view, rows) for view in groups.key_views(key)]
-            columns += [Gather(self._view(number), rows) for number in range(len(self._calls))]
+            columns += [
+                Gather(self._view(number, self._value[number], self._valid[number]), rows)
+                for number in range(len(self._calls))
+            ]
             self.counters.rows_out += count
             self.output.put(Batch(ts[:count], columns, sign[:count]))
 
-    def _view(self, number: int) -> View:
-        """What one call says at the points."""
-        value, valid, aggregate = self._value[number], self._valid[number], self._aggregates[number]
+    def _view(self, number: int, value: NDArray, valid: NDArray) -> View:
+        """What one call says at points."""
+        aggregate = self._aggregates[number]
         if isinstance(aggregate, TextExtreme):
             return TextPointView(value, valid, aggregate.view())
         return PointView(value, valid, self._calls[number].type)
+
+    def content(self) -> Batch:
+        """What it has said: a row per group."""
+        slots = np.flatnonzero(self._said_valid[:, -1])
+        places = np.arange(len(slots))
+        columns = self._groups.keys(self._groups.key_rows(slots))
+        for number in range(len(self._calls)):
+            said, valid = self._said[slots, number], self._said_valid[slots, number]
+            columns.append(Gather(self._view(number, said, valid), places))
+        return Batch(np.zeros(len(slots), np.int64), columns)
 
     @property
     def state_rows(self) -> int:

@@ -98,6 +98,10 @@ class RowsWindow:
         by[order[same]] = later[same]
         return by
 
+    def content(self) -> Batch | None:
+        """The rows in the window."""
+        return self._kept
+
     @property
     def state_rows(self) -> int:
         return 0 if self._kept is None else self._kept.length

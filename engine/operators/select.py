@@ -1,18 +1,24 @@
 """Filter and projection in one pass: rows for which the predicate is true, as the output expressions.
 
-In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothing.
+In: rows.  Out: some of them, in the same order, with new columns.  Kept: nothing, as a rule.
 Time-messages pass through, also those merged into rows, which may be dropped.
+
+A row on which the condition or an output fails ends the query. But where rows are taken back within the
+instant they came in, as those of an aggregate, it fails only if the row is there when the instant is over:
+till then it is held back with what follows it, and what cancels is dropped.
 """
 
 from __future__ import annotations
 
-from ..batch import Batch
+from ..batch import Batch, concatenate
 from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
-from ..operator import Counters, Stateless, pass_time
-from ..plan import SelectNode
+from ..net_changes import net_changes
+from ..operator import Counters, Stateless, pass_time_until
+from ..plan import SelectNode, plan_types, takes_back
 from ..queue import Outlet, Queue
+from ..window import MAX_TS
 
 
 class Select(Stateless):
@@ -30,6 +36,9 @@ class Select(Stateless):
             if outputs is None or not all(isinstance(output, Column) for output in outputs)
             else [output.index for output in outputs if isinstance(output, Column)]
         )
+        self._types = plan_types(node.input) if takes_back(node.input) else None
+        self.held: Batch | None = None
+        """Changes of an instant that is not over, the first of which would fail."""
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
@@ -40,17 +49,49 @@ class Select(Stateless):
             self.counters.rows_in += batch.length
             if queue.merged:
                 self.output.tell(queue.take_messages(int(batch.ts[0])))
-            try:
-                self._put(self._select(batch))
-            except DataError:
-                bad = self._first_bad_row(batch)
-                self._put(self._select(batch.slice(0, bad)))
-                self._pass_on_until(int(batch.ts[bad]) - 1)
-                raise
+            self._pass_on(batch)
             worked = True
+        if self.held is not None and not queue.batches and self._is_over(int(self.held.ts[0])):
+            self._pass_on(self.held.slice(0, 0))
         if (queue.messages or queue.merged) and not queue.batches:
             self.output.tell(queue.take_messages(queue.punctuation))
-        return pass_time(self.inputs, self.output) or worked
+        until = MAX_TS if self.held is None else int(self.held.ts[0])
+        return pass_time_until(self.inputs, self.output, until) or worked
+
+    def _pass_on(self, batch: Batch) -> None:
+        if self.held is not None:
+            batch, self.held = concatenate([self.held, batch]), None
+            assert self._types is not None
+            batch = net_changes(batch, self._types)
+        try:
+            self._put(self.apply(batch))
+        except DataError:
+            batch = self._up_to_bad_row(batch)
+            if self._types is not None:
+                batch = net_changes(batch, self._types)
+                try:
+                    self._put(self.apply(batch))
+                except DataError:
+                    batch = self._up_to_bad_row(batch)
+                else:
+                    return
+                if batch.ts[0] == batch.ts[-1] and not self._is_over(int(batch.ts[0])):
+                    self.held = batch
+                    return
+            self._pass_on_until(int(batch.ts[0]) - 1)
+            raise
+
+    def _up_to_bad_row(self, batch: Batch) -> Batch:
+        """Pass on the rows before the first that fails; the rest."""
+        bad = self._first_bad_row(batch)
+        self._put(self.apply(batch.slice(0, bad)))
+        return batch.slice(bad, batch.length)
+
+    def _is_over(self, ts: int) -> bool:
+        """Whether no more changes of an instant can come."""
+        queue = self.inputs[0]
+        later = queue.batches[0].ts[0] if queue.batches else queue.punctuation
+        return bool(later > ts) or (queue.closed and not queue.batches)
 
     def _put(self, batch: Batch) -> None:
         self.counters.rows_out += batch.length
@@ -65,20 +106,25 @@ class Select(Stateless):
         self.output.tell(times)
         self.output.promise(now)
 
+    @property
+    def state_rows(self) -> int:
+        return 0 if self.held is None else self.held.length
+
     def _first_bad_row(self, batch: Batch) -> int:
         """Position of the first row that fails, by halving: what comes before it is part of the answer."""
         good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
-                self._select(batch.slice(good, middle))
+                self.apply(batch.slice(good, middle))
             except DataError:
                 bad = middle
             else:
                 good = middle
         return good
 
-    def _select(self, batch: Batch) -> Batch:
+    def apply(self, batch: Batch) -> Batch:
+        """What comes of these rows."""
         if self._node.predicate is not None:
             rows = selected(evaluate_predicate(self._node.predicate, batch.column, batch.length))
             if len(rows) < batch.length:

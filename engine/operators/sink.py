@@ -17,7 +17,7 @@ from ..batch import Batch, concatenate
 from ..delays import Delays
 from ..net_changes import net_changes
 from ..operator import Counters
-from ..queue import Outlet, Queue, nobody
+from ..queue import BEGINNING, Outlet, Queue, nobody
 from ..static_table import TABLE_TIME
 from ..stream_clock import StreamClock
 from ..types import SqlType
@@ -55,6 +55,8 @@ class Sink:
         self._kept: list[pa.RecordBatch] = []
         self.by_hops = False
         """Whether changes of an instant come out only when it is over."""
+        self.last_ts = BEGINNING
+        """The time of the last row given."""
         self.starts_full = False
         """Whether the answer can have rows before any have come."""
         self._initial: list[Batch] = []
@@ -119,6 +121,11 @@ class Sink:
         batch.ts = np.full(batch.length, ts)
         return net_changes(batch, self._types)
 
+    def take_initial(self) -> list[Batch]:
+        """What was there before all time and has not been given, which is forgotten."""
+        initial, self._initial = self._initial, []
+        return initial
+
     def settle(self) -> None:
         """All that has come is worked off: bring out what was held of the last instant."""
         last, self._last = self._last, None
@@ -150,6 +157,8 @@ class Sink:
         if not batch.length:
             return
         self.counters.rows_in += batch.length
+        if len(batch.ts):
+            self.last_ts = int(batch.ts[-1])
         if self.clock is not None:
             self.clock.note(batch.ts, self.stream_delays, self.processing_delays)
         if not self.is_counting:

@@ -139,6 +139,12 @@ class Tally:
             self._changes = None
             groups.compact()
 
+    def content(self) -> Batch:
+        """What it has said: each row as often as the answer has it."""
+        slots = np.flatnonzero(self._said)
+        rows = np.repeat(self._groups.key_rows(slots), self._said[slots])
+        return Batch(np.zeros(len(rows), np.int64), self._groups.keys(rows))
+
     @property
     def state_rows(self) -> int:
         return len(self._groups.expiry) + self._groups.live

@@ -1,0 +1,57 @@
+"""Of which plans it can be told what their output holds, and from when on changes follow on that.
+
+The telling itself is in contents.py.
+"""
+
+from __future__ import annotations
+
+from .plan import (
+    AggregateNode,
+    ArriveNode,
+    ChangeJoinNode,
+    ExpireNode,
+    HopAnswerNode,
+    LifetimeNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    TableNode,
+    TallyNode,
+    UnionNode,
+    hops_of,
+    plan_inputs,
+    plan_nodes,
+)
+from .queue import BEGINNING, Outlet
+
+
+def is_known(node: PlanNode, standing: bool = False) -> bool:
+    """Whether what a plan holds can be told at any time; standing: only what does not leave by itself."""
+    match node:
+        case TableNode() | AggregateNode() | TallyNode() | HopAnswerNode():
+            return True
+        case ExpireNode():
+            return is_known(node.input, True)
+        case ArriveNode():
+            return node.window.kind == "rows" or (standing and node.window.size is not None)
+        case LifetimeNode():
+            return standing and node.sizes != (None, None)
+        case ChangeJoinNode(kind="inner"):
+            sides = (node.left, node.right), (node.right, node.left)
+            return all(reads_stream(other) or is_known(one, standing) for one, other in sides)
+        case ChangeJoinNode():
+            return True
+        case SelectNode() | UnionNode():
+            return all(is_known(one, standing) for one in plan_inputs(node))
+        case _:
+            return False
+
+
+def reads_stream(node: PlanNode) -> bool:
+    return any(isinstance(one, SourceNode) for one in plan_nodes(node))
+
+
+def begins(plan: PlanNode, outlet: Outlet) -> int:
+    """The time from which on changes follow on what the output of a plan holds now."""
+    hops, come = hops_of(plan), outlet.punctuation
+    return come if hops is None or come <= BEGINNING else hops.first(come)
