@@ -25,6 +25,7 @@ from .types import SqlType
 
 MIN_SLOTS = 1024
 NEAR = 65_536  # keys so close to the least of the first rows have a short cut
+MAX_KEY = (1 << 63) - 1
 NOT_NEAR = np.empty(0, np.int32)
 NO_SLOTS = np.empty(0, np.int64)
 NO_INTS = frozen(NO_SLOTS)
@@ -54,7 +55,15 @@ class KeySlots:
             self._low = int(keys[0].min())
         while True:
             at, self.used = kernels.insert_keys(
-                *keys, at, self._table, self._keys, near, self._low, self.used, slots
+                *keys,
+                at,
+                self._table,
+                self._keys,
+                near,
+                self._low,
+                min(self._low + len(near), MAX_KEY),
+                self.used,
+                slots,
             )
             if at == len(slots):
                 return slots

@@ -49,7 +49,8 @@ def plan_hopping(
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat")
     node = planner.plan(root, range(len(query.fields)))
-    return ChangesPlan(node, "none" if emitted == "complete" else "all")
+    is_net = emitted == "complete" or isinstance(node, HopDeltaNode)
+    return ChangesPlan(node, "none" if is_net else "all")
 
 
 def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -21,6 +24,9 @@ VALUES = st.lists(st.integers(0, 5), max_size=30)
 FAR = 1 << 62
 NUMBERS = st.one_of(st.integers(-3, 12), st.sampled_from([-FAR, FAR, FAR + 1, 70_000, -(1 << 63)]))
 KEYS = st.lists(st.tuples(NUMBERS, st.integers(0, 1), st.booleans()), max_size=40)
+
+
+JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
 
 def ints(values: list[int]) -> NDArray:
@@ -123,3 +129,12 @@ def test_what_has_changed(before: list[int], after: list[int]) -> None:
     assert Counter(before[i] for i in gone[:left]) == Counter(before) - Counter(after)
     assert Counter(after[i] for i in new[:come]) == Counter(after) - Counter(before)
     assert not counts.any()
+
+
+@pytest.mark.skipif(not JIT, reason="this is the run with the JIT off")
+def test_with_the_jit_off() -> None:
+    """The same on plain Python kernels, where every access to an array is checked."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
