@@ -30,7 +30,7 @@ from .flatten_input import flatten_input
 from .logical import Node, Query, StreamScan, TableScan, inputs_of, streams_of
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
 from .order_joins import Cluster, collect_pair
-from .plan_changes import ChangesPlan, ChangesPlanner, expired, window_columns
+from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
 from .prune_columns import moved, moved_all
 from .separate_joins import separate_joins
 
@@ -131,7 +131,7 @@ class HoppingPlanner(ChangesPlanner):
             return WholeWindowNode(node, scan.window, (), self._whole, self._label)
         source, partition, places = window_columns(scan, predicate, outputs)
         node = WholeWindowNode(source, scan.window, partition, self._whole, self._label)
-        return SelectNode(node, moved(predicate, places), moved_all(outputs, places))
+        return select(node, moved(predicate, places), moved_all(outputs, places))
 
     def _cluster(self, node: Node) -> Cluster:
         return collect_pair(node)
