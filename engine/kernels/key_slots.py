@@ -33,7 +33,7 @@ def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
 def insert_keys(  # type: ignore[no-untyped-def]
     row_a, row_b, null, first, table, keys, near, low, high, used, slots
 ):  # fmt: skip
-    """The slots of rows from `first` on, new ones for new keys. slots: int64 per row, the caller's.
+    """The slots of rows from `first` on, new ones for new keys. slots: int32 per row, the caller's.
 
     Returns the row to go on with (one that finds no room, or the number of rows) and the slots in use.
     """
@@ -67,7 +67,7 @@ def insert_keys(  # type: ignore[no-untyped-def]
 
 @kernel
 def find_keys(row_a, row_b, null, table, keys, slots):  # type: ignore[no-untyped-def]
-    """The slots of rows, -1 where the key has none. slots: int64 per row, the caller's."""
+    """The slots of rows, -1 where the key has none. slots: int32 per row, the caller's."""
     shift = shift_of(len(table))
     for row in range(len(row_a)):
         slots[row] = -1
@@ -90,7 +90,7 @@ def place_slots(table, keys, used):  # type: ignore[no-untyped-def]
 
 @kernel
 def renumber_slots(slots, number, keys, new_keys, count):  # type: ignore[no-untyped-def]
-    """Give the slots that rows have new numbers from `count` on. slots: int64 per row, changed in place.
+    """Give the slots that rows have new numbers from `count` on. slots: int32 per row, changed in place.
 
     number: int64 by old slot, -1 for one that has no new number yet; new_keys: by new slot, the caller's.
     Returns how many numbers are given.
