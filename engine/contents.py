@@ -31,6 +31,7 @@ from .net_changes import cancel_sorted
 from .operators.change_join import ChangeJoin
 from .operators.expire import Expire
 from .operators.group_by import GroupBy
+from .operators.hop_delta import HopDelta
 from .operators.rows_window import RowsWindow
 from .operators.select import Select
 from .operators.tally import Tally
@@ -71,7 +72,7 @@ class Contents:
             return self._table(node)
         operator = part.operators.get(number)
         match operator:
-            case RowsWindow() | GroupBy() | Tally():
+            case RowsWindow() | GroupBy() | Tally() | HopDelta():
                 return self._stamped(operator.content(), node)
             case Expire():
                 rest = self._read(part, number, 0, True)

@@ -11,6 +11,7 @@ from .plan import (
     ChangeJoinNode,
     ExpireNode,
     HopAnswerNode,
+    HopDeltaNode,
     LifetimeNode,
     PlanNode,
     SelectNode,
@@ -28,7 +29,11 @@ from .queue import BEGINNING, Outlet
 def is_known(node: PlanNode, standing: bool = False) -> bool:
     """Whether what a plan holds can be told at any time; standing: only what does not leave by itself."""
     match node:
-        case TableNode() | AggregateNode() | TallyNode() | HopAnswerNode():
+        case TableNode() | HopAnswerNode() | HopDeltaNode():
+            return True
+        case AggregateNode() | TallyNode() | ChangeJoinNode() if node.whole is not None:
+            return False  # whole answers, of which nothing is kept
+        case AggregateNode() | TallyNode():
             return True
         case ExpireNode():
             return is_known(node.input, True)

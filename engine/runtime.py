@@ -9,7 +9,7 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
 
@@ -44,6 +44,7 @@ from .plan import (
     SharedSelectNode,
     SourceNode,
     TableNode,
+    TicksNode,
     UnionNode,
     WindowNode,
     hops_of,
@@ -437,17 +438,24 @@ class Runtime:
             case UnionNode():
                 operator = Union(tuple(queues), label)
             case HopAnswerNode():
-                operator = self._hop_answer(node, queues[0], label)
+                operator = self._hop_answer(node, queues, label)
+            case TicksNode():
+                operator = self._ticks(node, queues, label)
             case _:
                 operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
         return operator.output
 
-    def _hop_answer(self, node: HopAnswerNode, queue: Queue, name: str) -> Operator:
+    def _hop_answer(self, node: HopAnswerNode, queues: Sequence[Queue], name: str) -> Operator:
         """It begins at the first boundary at or after the first row of the query's streams."""
         from .operators.hop_answer import HopAnswer
 
-        return HopAnswer(queue, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
+        return HopAnswer(queues, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
+
+    def _ticks(self, node: TicksNode, queues: Sequence[Queue], name: str) -> Operator:
+        from .operators.ticks import Ticks
+
+        return Ticks(queues, name, node.hops, self._first_hop(node, node.hops))
 
     def _first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""

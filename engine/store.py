@@ -84,8 +84,16 @@ class FixedColumn:
         if self.valid is not None:
             self.valid.drop(row)
 
+    def buffers(self) -> list[RowBuffer]:
+        return [self.values]
+
     def view(self) -> FixedView:
         return FixedView(self._type, self.values.data, self.values.base, self.valid)
+
+    def run(self, first: int, end: int) -> pa.Array:
+        """Rows [first, end), without copying."""
+        valid = None if self.valid is None else self.valid.run(first, end)
+        return self.view().array(self.values.run(first, end), valid)
 
     @property
     def nbytes(self) -> int:
@@ -140,8 +148,20 @@ class TextColumn:
         if self.valid is not None:
             self.valid.drop(row)
 
+    def buffers(self) -> list[RowBuffer]:
+        return [self.starts, self.data]
+
     def view(self) -> TextView:
         return TextView(self.starts, self.data, self.valid)
+
+    def run(self, first: int, end: int) -> pa.Array:
+        """Rows [first, end), without copying their texts."""
+        starts = self.starts.run(first, end + 1)
+        offsets = (starts - starts[0]).astype(np.int32)
+        data = self.data.run(int(starts[0]), int(starts[-1]))
+        valid = None if self.valid is None else bitmap(self.valid.run(first, end))
+        buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), end - first, buffers)
 
     @property
     def nbytes(self) -> int:
@@ -169,6 +189,13 @@ class Store:
         self.ts.append(ts)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array)
+
+    def slide(self) -> None:
+        """Let columns use their memory again where nobody else has it."""
+        self.ts.slides = True
+        for column in self.columns:
+            for buffer in column.buffers():
+                buffer.slides = True
 
     def add_column(self, type_: SqlType) -> None:
         """Keep one more column, which is NULL in the rows that are there."""

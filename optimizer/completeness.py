@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from penstock.engine.build_operator import IncrementalNode
 from penstock.engine.known_content import reads_stream
 from penstock.engine.operators.rows_window import RowsWindow
+from penstock.engine.operators.whole_window import WholeWindow
 from penstock.engine.pipeline import Part, Pipeline
 from penstock.engine.plan import (
     ArriveNode,
@@ -17,6 +18,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    WholeWindowNode,
     plan_inputs,
     plan_nodes,
 )
@@ -60,7 +62,7 @@ def start_of(part: Part) -> int | None:
 
 def unwindowed(node: PlanNode) -> Iterator[str]:
     """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
-    if isinstance(node, ArriveNode):
+    if isinstance(node, ArriveNode | WholeWindowNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):
@@ -81,7 +83,7 @@ def filled_from(part: Part, start: int) -> int:
     if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
         sizes = [size for size in node.sizes if size is not None]
         return start + min(sizes) if sizes else MAX_TS
-    if not isinstance(node, ArriveNode):
+    if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input
     if not isinstance(below, SourceNode) or below.stream not in part.started:
@@ -90,5 +92,5 @@ def filled_from(part: Part, start: int) -> int:
         since = start if part.rows_since is None else part.rows_since
         return MAX_TS if node.window.size is None else since + node.window.size
     operator = part.operators[0]
-    assert isinstance(operator, RowsWindow), "a ROWS window is kept by a RowsWindow"
+    assert isinstance(operator, RowsWindow | WholeWindow), "a ROWS window is kept by one of these"
     return MAX_TS if operator.filled is None else operator.filled

@@ -11,7 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -35,6 +35,10 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
+Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
+"""Of hopping queries: modes and execution, as they were forced."""
+
+
 class Query:
     """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
 
@@ -46,6 +50,7 @@ class Query:
         self._replanned_from: tuple[int | None] | None = None
         """From when on it was exact before its plan was changed for another of the same answer, or from when
         on it has the answer of its new windows."""
+        self._hopping = engine._hopping
 
     @property
     def name(self) -> str:
@@ -162,10 +167,15 @@ class Engine:
         index: str | tuple[str, str] = "auto",
         sharing: str = "auto",
         expiry: str = "auto",
+        modes: str = "auto",
+        execution: str = "waat",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
+        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
+
+        `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows.
+        """
         from penstock.engine.runtime import Runtime
         from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
@@ -176,6 +186,9 @@ class Engine:
 
         check_option("sharing", sharing)
         check_option("expiry", expiry)
+        check_option("modes", modes)
+        check_option("execution", execution)
+        self._hopping: Hopping = modes, execution
         self._index = check_index(index)
         self._weights = weights or load()
         self._rates = Rates()
@@ -203,10 +216,22 @@ class Engine:
         require_text("statements", sql)
         run_script(self, parse_script(sql))
 
-    def query(self, sql: str, name: str | None = None, *, count_only: bool = False) -> Query:
-        """Start a query. With `count_only` results are counted and never made, which is cheaper."""
+    def query(
+        self,
+        sql: str,
+        name: str | None = None,
+        *,
+        count_only: bool = False,
+        modes: str | Mapping[str, str] | None = None,
+        execution: str | None = None,
+    ) -> Query:
+        """Start a query. With `count_only` results are counted and never made, which is cheaper.
+
+        `modes` forces the mode of all operators of a hopping query, or of some by the names EXPLAIN shows.
+        """
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
+        from penstock.options import check_option
 
         self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
@@ -216,8 +241,15 @@ class Engine:
         require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
+        hopping = modes or self._hopping[0], execution or self._hopping[1]
+        if isinstance(modes, str):
+            check_option("modes", modes)
+        check_option("execution", hopping[1])
         bound = bind_query(parse_query(sql), self._catalog)
-        return self._start(name, bound, self._plan(bound, count_only, name), count_only)
+        planned = self._plan(bound, count_only, name, None, hopping)
+        query = self._start(name, bound, planned, count_only)
+        query._hopping = hopping
+        return query
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -324,12 +356,9 @@ class Engine:
             raise UsageError("Expected no rows yet, found some: plans adapt by themselves while rows flow")
         for query in list(self._queries.values()):
             self._drop(query.name)
-            self._start(
-                query.name,
-                query._bound,
-                self._plan(query._bound, query._counting, query.name),
-                query._counting,
-            )
+            planned = self._plan(query._bound, query._counting, query.name, None, query._hopping)
+            started = self._start(query.name, query._bound, planned, query._counting)
+            started._hopping = query._hopping
 
     # -- checkpoints --------------------------------------------------------------------------------
 
@@ -405,7 +434,12 @@ class Engine:
     # -- inside -------------------------------------------------------------------------------------
 
     def _plan(
-        self, bound: logical.Query, counting: bool, name: str, approach: Approach | None = None
+        self,
+        bound: logical.Query,
+        counting: bool,
+        name: str,
+        approach: Approach | None = None,
+        hopping: Hopping | None = None,
     ) -> Planned:
         from dataclasses import replace
 
@@ -421,7 +455,9 @@ class Engine:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
         owner = name if self._sharing == "unshared" else None
-        planned = plan_query(bound, choose, counting, approach or first_expiry(self._expiry))
+        expiry = approach or first_expiry(self._expiry)
+        modes, execution = hopping or self._hopping
+        planned = plan_query(bound, choose, counting, expiry, modes, execution)
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
@@ -446,7 +482,7 @@ class Engine:
         if not is_incremental(bound):
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
-        planned = self._plan(bound, counting, query.name, query._pipeline.approach)
+        planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
         query._replanned_from = (MAX_TS,)
         self._runtime.alter_changes(
             query.name, planned.node, planned.approach, complete_from, query._goes_over

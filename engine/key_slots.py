@@ -1,0 +1,164 @@
+"""Keys as small numbers, so that what is looked up by key is an array, and a row's key is hashed once.
+
+In: rows, by what makes their keys equal (fingerprint.py).  Out: a slot per row, equal if and only if the keys
+are, -1 for a key with a NULL in it.  Kept: every key that has come, and the slots of numbered rows (those of
+a window, which come again at every hop).  Dropped: slots of rows below the first that came last; keys no
+numbered row has, when they are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batch import Batch
+from .buffer import RowBuffer
+from .fingerprint import fingerprint
+from .groups import frozen
+from .kernels import key_slots as kernels
+from .keys import encode_values
+from .store import valid_bytes
+from .types import SqlType
+
+MIN_SLOTS = 1024
+NEAR = 65_536  # keys so close to the least of the first rows have a short cut
+MAX_KEY = (1 << 63) - 1
+NOT_NEAR = np.empty(0, np.int32)
+NO_SLOTS = np.empty(0, np.int32)
+NO_INTS = frozen(np.empty(0, np.int64))
+NO_BYTES = frozen(np.empty(0, np.uint8))
+Keys: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
+"""The fingerprints of rows and which have a NULL in them, as the kernels read them."""
+
+
+class KeySlots:
+    """The keys that have come."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin with no key."""
+        self.used = 0
+        self._keys = np.empty((MIN_SLOTS, 2), np.int64)
+        self._table = np.full(2 * MIN_SLOTS, -1, np.int32)
+        self._near, self._low = NOT_NEAR, 0
+
+    def insert(self, keys: Keys, slots: NDArray) -> NDArray:
+        """The slots of rows, new ones for new keys, written to `slots`."""
+        at, near = 0, self._near
+        if not len(near) and len(slots) > MIN_SLOTS and not len(keys[1]):
+            near = self._near = np.full(NEAR, -1, np.int32)
+            self._low = int(keys[0].min())
+        while True:
+            at, self.used = kernels.insert_keys(
+                *keys,
+                at,
+                self._table,
+                self._keys,
+                near,
+                self._low,
+                min(self._low + len(near), MAX_KEY),
+                self.used,
+                slots,
+            )
+            if at == len(slots):
+                return slots
+            old, self._keys = self._keys, np.empty((2 * len(self._keys), 2), np.int64)
+            self._keys[: self.used] = old[: self.used]
+            self._fill_table()
+
+    def find(self, keys: Keys, slots: NDArray) -> NDArray:
+        """The slots of rows, -1 for keys that have none, written to `slots`."""
+        kernels.find_keys(*keys, self._table, self._keys, slots)
+        return slots
+
+    def keep_only(self, rows: Sequence[NDArray]) -> None:
+        """Forget the keys that none of these rows has; the rows' slots are changed in place."""
+        old, number = self._keys, np.full(self.used, -1, np.int64)
+        size = MIN_SLOTS
+        while size < min(self.used, sum(map(len, rows))):
+            size *= 2
+        self._keys, self.used, self._near = np.empty((size, 2), np.int64), 0, NOT_NEAR
+        for slots in rows:
+            self.used = kernels.renumber_slots(slots, number, old, self._keys, self.used)
+        self._fill_table()
+
+    def _fill_table(self) -> None:
+        self._table = np.full(2 * len(self._keys), -1, np.int32)
+        kernels.place_slots(self._table, self._keys, self.used)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._keys.nbytes + self._table.nbytes + self._near.nbytes)
+
+    def _check(self) -> None:
+        there = np.sort(self._table[self._table >= 0])
+        assert np.array_equal(there, np.arange(self.used)), "the table has other slots than are in use"
+        assert len(np.unique(self._keys[: self.used], axis=0)) == self.used, "a key has two slots"
+        places = np.flatnonzero(self._near >= 0)
+        known = self._keys[self._near[places]]
+        assert not known[:, 1].any() and bool((known[:, 0] == places + self._low).all()), "a wrong short cut"
+
+
+class SlotReader:
+    """The slots of one input's rows, by some of its columns."""
+
+    def __init__(
+        self, slots: KeySlots, types: Sequence[SqlType], columns: Sequence[int], nulls: bool, numbered: bool
+    ) -> None:
+        """nulls: NULL is a value like any other; numbered: batches say the numbers of their rows."""
+        self._slots = slots
+        self._types = [types[column] for column in columns]
+        self._columns = tuple(columns)
+        self._nulls = nulls
+        self.is_numbered = numbered
+        self.kept = RowBuffer("int32")
+        self.kept.slides = True
+        """By row number."""
+
+    def read(self, batch: Batch | None, insert: bool) -> NDArray:
+        """A slot per row; insert: new keys get one, else they have none. Keys of numbered rows always do."""
+        if batch is None:
+            return NO_SLOTS
+        if not self._columns:
+            return np.zeros(batch.length, np.int32)
+        if not self.is_numbered:
+            slots = np.empty(batch.length, np.int32)
+            return (self._slots.insert if insert else self._slots.find)(self._keys(batch), slots)
+        assert batch.first_row is not None, "rows without numbers"
+        kept, first, end = self.kept, batch.first_row, batch.first_row + batch.length
+        if first > kept.end:  # rows in between have come and gone unseen
+            kept = self.kept = RowBuffer("int32", first)
+            kept.slides = True
+        kept.drop(first)
+        seen = kept.end - first
+        if seen < batch.length:
+            keys = self._keys(batch.slice(seen, batch.length))
+            self._slots.insert(keys, kept.extend(batch.length - seen))
+        return kept.run(first, end)
+
+    def _keys(self, batch: Batch) -> Keys:
+        arrays = [batch.column(column) for column in self._columns]
+        has_nulls = any(array.null_count for array in arrays)
+        if len(arrays) == 1 and not has_nulls and self._types[0] is not SqlType.VARCHAR:
+            return frozen(encode_values(arrays[0], self._types[0])), NO_INTS, NO_BYTES
+        a, b = fingerprint(arrays, self._types, batch.length)
+        null = np.zeros(batch.length if has_nulls and not self._nulls else 0, np.uint8)
+        if len(null):
+            for array in arrays:
+                null |= valid_bytes(array) == 0
+        return frozen(a), frozen(b), frozen(null)
+
+
+def tidy(slots: KeySlots, readers: Sequence[SlotReader]) -> None:
+    """After a hop: forget all keys if no rows are numbered, else those no row has, if they are many."""
+    kept = [reader.kept.live for reader in readers if reader.is_numbered]
+    if not kept:
+        if slots.used:
+            slots.clear()
+    elif slots.used > max(MIN_SLOTS, 4 * sum(map(len, kept))):
+        slots.keep_only(kept)
