@@ -132,7 +132,9 @@ class Estimates:
         if not isinstance(part, Call):
             return DEFAULT_PASS
         if part.function == "equal":
-            values = [self.keys.get(found, DEFAULT_KEYS) for one in part.arguments if (found := root(one, origin))]
+            values = [
+                self.keys.get(found, DEFAULT_KEYS) for one in part.arguments if (found := root(one, origin))
+            ]
             return 1 / max(values, default=DEFAULT_KEYS)
         return DEFAULT_HALF if part.function in FLIPPED else DEFAULT_PASS
 

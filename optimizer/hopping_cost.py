@@ -21,22 +21,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from .modes import Form, Mode
 from .weights import Weights
 
-Form = Literal["delta", "complete"]
-Mode = Literal["DIDO", "DICO", "CICO", "CIDO"]
 FORMS: tuple[Form, Form] = ("delta", "complete")
-MODES: dict[tuple[Form, Form], Mode] = {
-    ("delta", "delta"): "DIDO",
-    ("delta", "complete"): "DICO",
-    ("complete", "complete"): "CICO",
-    ("complete", "delta"): "CIDO",
-}
-"""By what is read and what is written."""
-READS: dict[Mode, Form] = {mode: read for (read, _), mode in MODES.items()}
-WRITES: dict[Mode, Form] = {mode: written for (_, written), mode in MODES.items()}
 
 Costs = Mapping[Mode, float]
 

@@ -1,0 +1,275 @@
+"""The cheapest plan of a hopping query: the order of its joins, where differences stand, and all modes.
+
+    exhaustive    every order of joins, every place of each difference, semi and anti join (algorithm 2)
+    heuristic     differences as deep as they go, then every order of joins (section 6.3)
+    none          as written; the first inputs to be joined are those that an equality connects
+
+Logical trees in, logical trees out. Whatever the plan, modes are assigned by cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from penstock.engine.expression import columns_of, conjunction, move_columns
+
+from .assign_modes import (
+    Assigned,
+    Options,
+    Pricer,
+    assign_modes,
+    cheapest,
+    fixed_modes,
+    through,
+)
+from .difference_rules import factor_difference
+from .hopping_cost import FORMS
+from .join_graph import JoinGraph, collect, place_conditions, read_graph
+from .logical import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Query,
+    SetOperation,
+    StreamScan,
+    TableScan,
+    UnionAll,
+    inputs_of,
+)
+from .modes import Form, Mode, Modes, fill_modes, mode_of
+from .order_hopping_joins import JoinOrder
+from .order_joins import order_joins
+
+Strategy = Literal["exhaustive", "heuristic", "none"]
+STRATEGIES: tuple[str, ...] = get_args(Strategy)
+WEAKER: dict[Strategy, tuple[Strategy, ...]] = {
+    "exhaustive": ("heuristic", "none"),
+    "heuristic": ("none",),
+    "none": (),
+}
+MOST_INPUTS = 8  # of a query that is searched exhaustively
+MOST_ORDERED = 10  # inputs of one join that are ordered by cost
+MOST_SHOWN = 4  # other orders that EXPLAIN shows
+
+
+@dataclass(frozen=True, slots=True)
+class HoppingPlan:
+    """A query as it is to run, the mode of each operator, and what else there was to choose from."""
+
+    query: Query
+    chosen: Assigned
+    modes: Mapping[int, Mode]
+    strategy: Strategy
+    note: str
+    """Why it is not the strategy asked for; empty if it is."""
+    others: tuple[tuple[str, float], ...]
+    """Other plans and modes, with seconds per hop."""
+    orders: tuple[tuple[str, float], ...]
+    """Other last steps of the topmost join, with seconds per hop up to there."""
+
+
+def optimize_hopping(
+    query: Query, pricer: Pricer, strategy: Strategy, forced: Modes | None = None
+) -> HoppingPlan:
+    """The plan of a hopping query; `forced` modes are by number in the tree that comes out."""
+    written: Form = "complete" if query.emit == "complete" else "delta"
+    note = ""
+    inputs = sum(1 for _ in leaves(query.root))
+    if strategy == "exhaustive" and inputs > MOST_INPUTS:
+        strategy, note = "heuristic", f"{inputs} inputs are too many to search exhaustively ({MOST_INPUTS})"
+    search = Search(pricer, strategy)
+    best = search.solve(query.root, False)
+    chosen = best.get(written) or next(iter(best.values()))
+    others = []
+    for name in WEAKER[strategy]:
+        found = Search(pricer, name).solve(query.root, False)[written]
+        others.append(("as written" if name == "none" else "differences pushed down", found.cost))
+    for form in FORMS:
+        others.append((f"all {form}", fixed_cost(chosen.node, pricer, form, written)))
+    if forced:
+        fill_modes(chosen.node, forced)  # refuses what does not fit
+        chosen = assign_modes(chosen.node, pricer, written, forced)
+    order = search.topmost(query.root)
+    orders = [] if order is None else order.alternatives(order.forms()[-1])[1 : MOST_SHOWN + 1]
+    return HoppingPlan(
+        replace(query, root=chosen.node),
+        chosen,
+        chosen.modes,
+        strategy,
+        note,
+        tuple(others),
+        tuple((write_shape(plan.node), cost) for cost, plan in orders),
+    )
+
+
+def fixed_cost(root: Node, pricer: Pricer, form: Form, written: Form) -> float:
+    """What a plan costs if all its operators read and write one form, but for the conversion at the top."""
+    modes = fixed_modes(root, form)
+    if modes and len(modes) > 1:
+        modes[0] = mode_of(form, written)
+    return assign_modes(root, pricer, written, modes).cost
+
+
+class Search:
+    """Finds the cheapest plans by one strategy."""
+
+    def __init__(self, pricer: Pricer, strategy: Strategy) -> None:
+        self._pricer = pricer
+        self._strategy = strategy
+        self._solved: dict[tuple[Node, bool], Options] = {}
+        self._orders: dict[Node, JoinOrder] = {}
+
+    def solve(self, node: Node, sets: bool) -> Options:
+        """The cheapest plans of a node, by form; sets: nobody above cares how often a row is there."""
+        if (node, sets) not in self._solved:
+            self._solved[node, sets] = self._find(node, sets)
+        return self._solved[node, sets]
+
+    def topmost(self, node: Node) -> JoinOrder | None:
+        """The search for the order of the topmost joins, if there is just one such place."""
+        while node not in self._orders:
+            below = inputs_of(node)
+            if len(below) != 1:
+                return None
+            node = below[0]
+        return self._orders[node]
+
+    def _find(self, node: Node, sets: bool) -> Options:
+        joined = self._joined(node, sets)
+        if joined is not None:
+            return joined
+        match node:
+            case Filter() | Project():
+                below = self.solve(node.input, sets)
+                flow = next(iter(below.values())).flow
+                return through(node, self._pricer, below, self._pricer.estimates.flow(node, [flow]))
+            case SetOperation(kind="except") if self._strategy != "none":
+                factored = factor_difference(node, sets)
+                if factored is None:
+                    return self._operator(node, sets)
+                pushed = self.solve(factored, sets)
+                if self._strategy == "heuristic":
+                    return pushed
+                stays = self._operator(node, sets)
+                return {f: min(stays[f], pushed[f], key=lambda plan: plan.cost) for f in stays}
+            case _:
+                return self._operator(node, sets)
+
+    def _operator(self, node: Node, sets: bool) -> Options:
+        """A node that stays where it is, over the cheapest plans of its inputs."""
+        inputs = [
+            self.solve(part, below)
+            for part, below in zip(inputs_of(node), sets_below(node, sets), strict=True)
+        ]
+        flows = [next(iter(options.values())).flow for options in inputs]
+        out = self._pricer.estimates.flow(node, flows)
+        if isinstance(node, TableScan):
+            costs = self._pricer.costs.table(out.rows)
+            return {form: Assigned(node, cost, cost, None, out) for form, cost in costs.items()}
+        return cheapest(node, self._pricer.operator(node, flows, out), inputs, out)
+
+    # Joins
+
+    def _joined(self, node: Node, sets: bool) -> Options | None:
+        """The cheapest plans of the joins at the top of a node; None if there are none."""
+        graph = read_graph(node) if self._strategy != "none" else as_written(node)
+        if graph is None:
+            return None
+        if self._strategy == "none" or len(graph.cluster.items) > MOST_ORDERED:
+            graph = as_written(node)
+            if graph is None:
+                return None
+            plans, columns = self._in_order(graph)
+            return {form: self._restored(node, graph, form, plan, columns) for form, plan in plans.items()}
+        order = JoinOrder(graph, self._pricer, self.solve, self._strategy == "exhaustive", sets)
+        self._orders[node] = order
+        found: dict[Form, Assigned] = {}
+        for form in order.forms():
+            found[form] = self._restored(node, graph, form, *order.plan(form))
+        return found
+
+    def _in_order(self, graph: JoinGraph) -> tuple[Options, tuple[int, ...]]:
+        """Inner joins one after the other, as the text has them."""
+        cluster = graph.cluster
+        first, *others = order_joins(cluster)
+        plans, columns = self.solve(cluster.items[first], False), tuple(cluster.columns(first))
+        wanted = list(cluster.conditions)
+        for item in others:
+            right = self.solve(cluster.items[item], False)
+            columns = (*columns, *cluster.columns(item))
+            places = {column: place for place, column in enumerate(columns)}
+            now = [part for part in wanted if columns_of(part) <= set(columns)]
+            wanted = [part for part in wanted if part not in now]
+            condition = conjunction(tuple(move_columns(part, places.__getitem__) for part in now))
+            left = next(iter(plans.values()))
+            node = Join("inner", left.node, next(iter(right.values())).node, condition, cluster.position)
+            flows = [left.flow, next(iter(right.values())).flow]
+            out = self._pricer.estimates.flow(node, flows)
+            plans = cheapest(node, self._pricer.operator(node, flows, out), [plans, right], out)
+        return plans, columns
+
+    def _restored(
+        self, node: Node, graph: JoinGraph, form: Form, plan: Assigned, columns: Sequence[int]
+    ) -> Assigned:
+        """The node's columns over a plan that gives all of the graph's, in another order."""
+        places = {column: place for place, column in enumerate(columns)}
+        outputs = tuple(move_columns(one, places.__getitem__) for one in graph.cluster.outputs)
+        project = Project(plan.node, outputs, node.fields)
+        return through(project, self._pricer, {form: plan}, plan.flow)[form]
+
+
+def as_written(node: Node) -> JoinGraph | None:
+    """The inner joins at the top of a node, all else left where it stands."""
+    graph = collect(node, False)
+    return None if len(graph.cluster.items) == 1 else place_conditions(graph)
+
+
+def sets_below(node: Node, sets: bool) -> list[bool]:
+    """For each input of a node, whether the node cares how often a row is there."""
+    match node:
+        case Distinct():
+            return [True]
+        case SetOperation():
+            return [not node.all] * 2
+        case Aggregate():
+            return [all(call.distinct or call.function in ("min", "max") for call in node.aggregates)]
+        case Join(kind="semi" | "anti"):
+            return [sets, True]
+        case Join() | UnionAll():
+            return [sets] * len(inputs_of(node))
+        case _:
+            return [sets for _ in inputs_of(node)]
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """The streams and tables of a tree."""
+    if isinstance(node, StreamScan | TableScan):
+        yield node
+    for part in inputs_of(node):
+        yield from leaves(part)
+
+
+def write_shape(node: Node) -> str:
+    """A plan in a line: what is joined with what, and where differences stand."""
+    match node:
+        case StreamScan() | TableScan():
+            return node.alias
+        case Join():
+            word = "JOIN" if node.kind == "inner" else node.kind.upper()
+            return f"({write_shape(node.left)} {word} {write_shape(node.right)})"
+        case SetOperation():
+            word = f"{node.kind.upper()}{' ALL' if node.all else ''}"
+            return f"({write_shape(node.left)} {word} {write_shape(node.right)})"
+        case UnionAll():
+            return f"({' UNION ALL '.join(map(write_shape, node.inputs))})"
+        case Distinct():
+            return f"DISTINCT {write_shape(node.input)}"
+        case Aggregate():
+            return f"GROUPS {write_shape(node.input)}"
+        case _:
+            return write_shape(node.input)
