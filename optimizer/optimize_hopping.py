@@ -1,7 +1,8 @@
 """The cheapest plan of a hopping query: the order of its joins, where differences stand, and all modes.
 
     exhaustive    every order of joins, every place of each difference, semi and anti join (algorithm 2)
-    heuristic     differences as deep as they go, then every order of joins (section 6.3)
+    heuristic     differences as deep as they go (section 6.3), or above one join if that is cheaper: one that
+                  lets few rows through; then every order of joins and place of semi and anti joins
     none          as written; the first inputs to be joined are those that an equality connects
 
 Logical trees in, logical trees out. Whatever the plan, modes are assigned by cost.

@@ -81,7 +81,7 @@ class JoinOrder:
     """Finds the cheapest order of one graph."""
 
     def __init__(self, graph: JoinGraph, pricer: Pricer, solve: Solve, everywhere: bool, sets: bool) -> None:
-        """everywhere: semi and anti joins and differences at every place, not only as deep as they go."""
+        """everywhere: differences are pulled above joins of any inputs, not just of one other."""
         self._graph = graph
         self._cluster = graph.cluster
         self._pricer = pricer
@@ -195,7 +195,7 @@ class JoinOrder:
             left, right = self.flow(one), self.flow(two)
             costs = self._pricer.costs.join(left, right, self._keys(one, two) * left.rows * right.rows, out)
             yield Joined(one, two), costs, (self._costs(one), self._costs(two))
-        if self._everywhere:
+        if self._everywhere or (mask & self._inner).bit_count() == 2:
             for pulled in self._pulled(mask):
                 below = [{form: plan.cost for form, plan in one.items()} for one in pulled.inputs]
                 flows = [next(iter(one.values())).flow for one in pulled.inputs]
@@ -212,12 +212,8 @@ class JoinOrder:
             one = (one - 1) & mask
 
     def _is_whole(self, mask: int) -> bool:
-        """Whether the semi and anti joins of a set can be applied in it; and all that can, if they must."""
-        for item, needs in self._needs.items():
-            can, does = needs & mask == needs, bool(mask >> item & 1)
-            if (does and not can) or (can and not does and not self._everywhere):
-                return False
-        return True
+        """Whether the semi and anti joins of a set can be applied in it."""
+        return all(needs & mask == needs for item, needs in self._needs.items() if mask >> item & 1)
 
     def _keys(self, one: int, two: int) -> float:
         """Of all pairs of two sets, those with equal keys."""
