@@ -20,14 +20,14 @@ Example:
 @plan_options
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def explain(
-    queries: str, inputs: tuple[str, ...], sharing: str, index: str, expiry: str, as_json: bool
+    queries: str, inputs: tuple[str, ...], sharing: str, index: str, expiry: str, modes: str, as_json: bool
 ) -> None:
     """Show the plan of the queries of a file.
 
     It comes with what the cost model expects. With -i, rates are taken from the files: row counts and times
     in Parquet's footer, else the first rows.
     """
-    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json))
+    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json, modes))
 
 
 def explain_plan(
@@ -37,13 +37,14 @@ def explain_plan(
     index: str = "auto",
     expiry: str = "auto",
     as_json: bool = False,
+    modes: str = "auto",
 ) -> str:
     """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""
     from penstock.connectors.rates import estimate_rate
 
     from .session import load_engine, match_inputs
 
-    engine = load_engine(queries, sharing, index, expiry)
+    engine = load_engine(queries, sharing, index, expiry, modes=modes)
     for stream, files in match_inputs(engine, inputs).items():
         if stream in engine.tables:
             continue

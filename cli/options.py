@@ -12,6 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
 EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
+MODES = ("auto", "DIDO", "DICO", "CICO", "CIDO")
 INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
 
 
@@ -81,4 +82,11 @@ def plan_options(command: Command) -> Command:
         show_default=True,
         help="How operators hear that rows have left their windows.",
     )
-    return sharing(index(expiry(command)))
+    modes = click.option(
+        "--modes",
+        type=ModeChoice(MODES),
+        default="auto",
+        show_default=True,
+        help="What every operator of a hopping query reads and writes, changes (D) or whole answers (C).",
+    )
+    return sharing(index(expiry(modes(command))))

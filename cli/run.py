@@ -59,6 +59,7 @@ def run(
     sharing: str,
     index: str,
     expiry: str,
+    modes: str,
     speed: float | None,
     quiet: bool,
 ) -> None:
@@ -81,7 +82,7 @@ def run(
     if output is not None:
         check_folder(output)
     started = time.perf_counter()
-    engine = load_engine(queries, sharing, index, expiry, quiet)
+    engine = load_engine(queries, sharing, index, expiry, quiet, modes)
     if not inputs:
         refuse_no_input(engine)
     driver = Driver(engine)

@@ -28,12 +28,19 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def load_engine(queries: str, sharing: str, index: str, expiry: str = "auto", quiet: bool = False) -> Engine:
+def load_engine(
+    queries: str,
+    sharing: str,
+    index: str,
+    expiry: str = "auto",
+    quiet: bool = False,
+    modes: str = "auto",
+) -> Engine:
     """An engine with the statements of the file `queries` executed; errors name the file."""
     from penstock.api import Engine
 
     sql = _read_statements(queries)
-    engine = Engine(sharing=sharing, index=index, expiry=expiry)
+    engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes)
     if not quiet:
         compile_notice.listen()
     try:

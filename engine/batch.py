@@ -87,9 +87,10 @@ class Batch:
     """`length` rows: their times (int64, non-decreasing) and their columns.
 
     sign: int8, +1 or -1; None: all rows enter. ets: int64; None: FOREVER, no row leaves by itself.
+    first_row: the number of the first row where a window keeps them, if it and all others are consecutive.
     """
 
-    __slots__ = ("_columns", "ets", "length", "sign", "ts")
+    __slots__ = ("_columns", "ets", "first_row", "length", "sign", "ts")
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Batch:
         self._columns: list[LazyColumn] = list(columns)
         self.sign = sign
         self.ets = ets
+        self.first_row: int | None = None
 
     @classmethod
     def counted(cls, length: int) -> Batch:
@@ -143,7 +145,9 @@ class Batch:
 
     def with_columns(self, columns: Sequence[LazyColumn]) -> Batch:
         """The same changes of rows with other columns."""
-        return Batch(self.ts, columns, self.sign, self.ets)
+        batch = Batch(self.ts, columns, self.sign, self.ets)
+        batch.first_row = self.first_row
+        return batch
 
     def take(self, positions: NDArray) -> Batch:
         """The rows at these positions, which are in order; columns are copied when somebody reads them."""

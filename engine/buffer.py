@@ -58,6 +58,10 @@ class RowBuffer:
     def live(self) -> NDArray:
         return self.data[self.tail - self.base : self.end - self.base]
 
+    def run(self, first: int, end: int) -> NDArray:
+        """Rows [first, end), without copying."""
+        return self.data[first - self.base : end - self.base]
+
     @property
     def nbytes(self) -> int:
         return int(self.data.nbytes)

@@ -16,8 +16,14 @@ from .plan import (
     ArriveNode,
     ChangeJoinNode,
     ExpireNode,
+    HopDeltaNode,
     LifetimeNode,
+    PlanNode,
+    SelectNode,
     TallyNode,
+    WholeTableNode,
+    WholeWindowNode,
+    plan_inputs,
     plan_types,
 )
 from .queue import Queue
@@ -25,7 +31,10 @@ from .queue import Queue
 Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]
 """How a query hears that rows have left their windows. promises: with every promise of its inputs."""
 
-IncrementalNode = ArriveNode | LifetimeNode | ExpireNode | ChangeJoinNode | AggregateNode | TallyNode
+WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode
+IncrementalNode = (
+    ArriveNode | LifetimeNode | ExpireNode | ChangeJoinNode | AggregateNode | TallyNode | WholeNode
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +67,17 @@ def build_operator(
             from .operators.rows_window import RowsWindow
 
             assert node.window.size is not None, "a ROWS window has a size"
-            return RowsWindow(node.window.size, node.partition, queues[0], plan_types(node.input), name)
+            types = plan_types(node.input)
+            size = node.window.size
+            return RowsWindow(size, node.partition, queues[0], types, name, node.hops, node.taat)
         case ArriveNode():
-            return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops)
+            return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops, node.taat)
         case LifetimeNode():
-            return Lifetime(node.sizes, queues[0], name, hearing.messages, node.hops)
+            return Lifetime(node.sizes, queues[0], name, hearing.messages, node.hops, node.taat)
+        case WholeWindowNode() | WholeTableNode() | HopDeltaNode():
+            return build_whole(node, queues, name)
+        case ChangeJoinNode() | AggregateNode() | TallyNode() if node.whole is not None:
+            return build_whole(node, queues, name)
         case ExpireNode():
             from .operators.expire import Expire
 
@@ -70,9 +85,9 @@ def build_operator(
         case ChangeJoinNode():
             from .operators.change_join import ChangeJoin
 
-            types = plan_types(node.left), plan_types(node.right)
+            both = plan_types(node.left), plan_types(node.right)
             pair = queues[0], queues[1]
-            return ChangeJoin(node, pair, types, name, hearing.learning, hearing.messages)
+            return ChangeJoin(node, pair, both, name, hearing.learning, hearing.messages)
         case AggregateNode():
             from .operators.group_by import GroupBy
 
@@ -81,3 +96,44 @@ def build_operator(
             from .operators.tally import Tally
 
             return Tally(node, queues, plan_types(node.inputs[0]), name, hearing.learning)
+
+
+def build_whole(
+    node: WholeNode | ChangeJoinNode | AggregateNode | TallyNode, queues: tuple[Queue, ...], name: str
+) -> Operator:
+    """The operator of a node of a hopping query that gives its whole answer at each hop, or reads such."""
+    types = plan_types(plan_inputs(node)[0])
+    numbered = [is_numbered(part) for part in plan_inputs(node)]
+    match node:
+        case WholeWindowNode():
+            from .operators.whole_window import WholeWindow
+
+            return WholeWindow(node.window, node.partition, node.hops, queues[0], types, name)
+        case WholeTableNode():
+            from .operators.ticks import WholeTable
+
+            return WholeTable(queues[0], queues[1], name)
+        case HopDeltaNode():
+            from .operators.hop_delta import HopDelta
+
+            return HopDelta(queues[0], types, name, node.hops)
+        case ChangeJoinNode():
+            from .operators.whole_join import WholeJoin
+
+            both = types, plan_types(node.right)
+            return WholeJoin(node, (queues[0], queues[1]), both, name, (numbered[0], numbered[1]))
+        case AggregateNode():
+            from .operators.whole_group_by import WholeGroupBy
+
+            return WholeGroupBy(node, queues, types, name)
+        case TallyNode():
+            from .operators.whole_tally import WholeTally
+
+            return WholeTally(node, queues, types, name, numbered)
+
+
+def is_numbered(node: PlanNode) -> bool:
+    """Whether its batches say the numbers of their rows: those of a window, all of them."""
+    if isinstance(node, SelectNode) and node.predicate is None:
+        return is_numbered(node.input)
+    return isinstance(node, WholeWindowNode) and not node.partition

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .queue import BEGINNING, Outlet, Queue
 from .window import FOREVER
 
 
@@ -40,3 +41,26 @@ class Hops:
     def last(self, ts: int) -> int:
         """The last boundary at or before a time."""
         return ts - (ts - self.origin) % self.size
+
+    def over(self, *queues: Queue) -> int:
+        """The last boundary of which all rows of all queues have come; BEGINNING if there is none yet."""
+        if min(queue.punctuation for queue in queues) <= BEGINNING:
+            return BEGINNING
+        return self.last(min(queue.punctuation - (not queue.closed) for queue in queues))
+
+    def pass_time(self, queue: Queue, output: Outlet, early: bool = False) -> bool:
+        """All rows of the queue are worked up to the last boundary that is over: promise that, and the end.
+
+        early: rows of the next boundary may have been passed on already; nothing below it follows.
+        """
+        over = self.over(queue)
+        worked = False
+        if over > BEGINNING:
+            promised = over + self.size if early and not queue.closed else over + 1
+            worked = promised > output.punctuation
+            output.promise(promised)
+        if queue.closed and not output.closed:
+            queue.clear()  # what comes after the last boundary is never seen
+            output.close()
+            worked = True
+        return worked

@@ -158,6 +158,7 @@ class UnionNode:
     """Rows of all inputs in time order."""
 
     inputs: tuple[PlanNode, ...]
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,10 @@ class ArriveNode:
     window: Window
     partition: tuple[int, ...] = ()
     hops: Hops | None = None
+    taat: bool = False
+    """In a hopping query: rows do not wait until their hop is over."""
+    label: str = field(default="", compare=False)
+    """The operator of a hopping query this is and its mode, for people; so below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +196,8 @@ class LifetimeNode:
     input: PlanNode
     sizes: tuple[int | None, int | None]
     hops: Hops | None = None
+    taat: bool = False
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,7 @@ class ChangeJoinNode:
     residual: over the left's columns, then the right's. Gives left's columns, then right's; semi and anti
     joins left's only. An outer join gives a row without a partner once, with NULLs.
     instants: rows of one ts are joined together, once that instant is over.
+    whole: both inputs give their whole answer at each of these hops, and so does the join.
     """
 
     kind: JoinKind
@@ -221,6 +229,8 @@ class ChangeJoinNode:
     instants: bool = False
     text: str = field(default="", compare=False)
     """The keys' condition, for people."""
+    whole: Hops | None = None
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +249,8 @@ class AggregateNode:
 
     Without keys there is always one row. withdrawn: whether -1 may come in; without them MIN and MAX need to
     keep only what can still become the answer.
+    whole: the input gives its whole answer at each of these hops, and so does this. Without keys `ticks` say
+    the hops, for there is a row at those without rows too.
     """
 
     input: PlanNode
@@ -247,23 +259,70 @@ class AggregateNode:
     withdrawn: bool
     names: tuple[str, ...] = field(default=(), compare=False)
     """Keys and aggregates, for people."""
+    whole: Hops | None = None
+    ticks: TicksNode | None = None
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TallyNode:
-    """Rows by how often they come: DISTINCT (one input), UNION, INTERSECT [ALL], EXCEPT [ALL] (two)."""
+    """Rows by how often they come: DISTINCT (one input), UNION, INTERSECT [ALL], EXCEPT [ALL] (two).
+
+    whole: the inputs give their whole answers at each of these hops, and so does this.
+    """
 
     kind: Literal["distinct", "union", "intersect", "except"]
     all: bool
     inputs: tuple[PlanNode, ...]
+    whole: Hops | None = None
+    label: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class HopAnswerNode:
-    """The whole answer at every boundary of a hopping query."""
+    """The whole answer at every boundary of a hopping query, from changes.
+
+    ticks: say the hops, if there may be an answer before anything has come and this is not the whole query.
+    """
 
     input: PlanNode
     hops: Hops
+    ticks: TicksNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HopDeltaNode:
+    """Changes at every boundary of a hopping query, from its whole answers."""
+
+    input: PlanNode
+    hops: Hops
+
+
+@dataclass(frozen=True, slots=True)
+class WholeWindowNode:
+    """All rows of a window at every boundary; `partition` as in ArriveNode."""
+
+    input: PlanNode
+    window: Window
+    partition: tuple[int, ...]
+    hops: Hops
+    label: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TicksNode:
+    """A row without columns at every boundary of a query that reads these streams."""
+
+    inputs: tuple[PlanNode, ...]
+    hops: Hops
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTableNode:
+    """All rows of the input, a static table's, at every boundary."""
+
+    input: PlanNode
+    ticks: TicksNode
 
 
 PlanNode = (
@@ -281,6 +340,10 @@ PlanNode = (
     | AggregateNode
     | TallyNode
     | HopAnswerNode
+    | HopDeltaNode
+    | WholeWindowNode
+    | WholeTableNode
+    | TicksNode
 )
 
 
@@ -295,15 +358,17 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             | ArriveNode()
             | LifetimeNode()
             | ExpireNode()
-            | AggregateNode()
-            | HopAnswerNode()
+            | HopDeltaNode()
+            | WholeWindowNode()
         ):
             return (node.input,)
+        case AggregateNode() | HopAnswerNode() | WholeTableNode():
+            return (node.input,) if node.ticks is None else (node.input, node.ticks)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
         case MemberNode():
             return (node.join.left, node.join.right)
-        case UnionNode() | TallyNode():
+        case UnionNode() | TallyNode() | TicksNode():
             return node.inputs
 
 
@@ -320,6 +385,9 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
             | ExpireNode()
             | AggregateNode()
             | HopAnswerNode()
+            | HopDeltaNode()
+            | WholeWindowNode()
+            | WholeTableNode()
         ):
             return replace(node, input=change(node.input))
         case JoinNode() | ChangeJoinNode():
@@ -327,7 +395,7 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
         case MemberNode():
             join = replace(node.join, left=change(node.join.left), right=change(node.join.right))
             return replace(node, join=join)
-        case UnionNode() | TallyNode():
+        case UnionNode() | TallyNode() | TicksNode():
             return replace(node, inputs=tuple(map(change, node.inputs)))
 
 
@@ -343,8 +411,18 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     match node:
         case SourceNode() | TableNode():
             return node.types
-        case WindowNode() | ArriveNode() | ExpireNode() | HopAnswerNode():
+        case (
+            WindowNode()
+            | ArriveNode()
+            | ExpireNode()
+            | HopAnswerNode()
+            | HopDeltaNode()
+            | WholeWindowNode()
+            | WholeTableNode()
+        ):
             return plan_types(node.input)
+        case TicksNode():
+            return ()
         case LifetimeNode():
             return plan_types(node.input)[:-2]
         case AggregateNode():

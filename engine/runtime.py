@@ -9,7 +9,7 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import count
 
 import pyarrow as pa
@@ -40,7 +40,9 @@ from .plan import (
     SharedSelectNode,
     SourceNode,
     TableNode,
+    TicksNode,
     UnionNode,
+    WholeWindowNode,
     WindowNode,
     plan_inputs,
     plan_nodes,
@@ -124,7 +126,7 @@ class Runtime:
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
         clock = sink.clock = StreamClock(progress, self._clock, lambda: self._began)
-        hops = next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
+        hops = hops_of(plan)
         sink.by_hops = hops is not None
         sink.begins = (lambda: clock.first) if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
@@ -434,17 +436,24 @@ class Runtime:
             case UnionNode():
                 operator = Union(tuple(queues), label)
             case HopAnswerNode():
-                operator = self._hop_answer(node, queues[0], label)
+                operator = self._hop_answer(node, queues, label)
+            case TicksNode():
+                operator = self._ticks(node, queues, label)
             case _:
                 operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
         return operator.output
 
-    def _hop_answer(self, node: HopAnswerNode, queue: Queue, name: str) -> Operator:
+    def _hop_answer(self, node: HopAnswerNode, queues: Sequence[Queue], name: str) -> Operator:
         """It begins at the first boundary at or after the first row of the query's streams."""
         from .operators.hop_answer import HopAnswer
 
-        return HopAnswer(queue, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
+        return HopAnswer(queues, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
+
+    def _ticks(self, node: TicksNode, queues: Sequence[Queue], name: str) -> Operator:
+        from .operators.ticks import Ticks
+
+        return Ticks(queues, name, node.hops, self._first_hop(node, node.hops))
 
     def _first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""
@@ -611,6 +620,12 @@ def starts_full(plan: PlanNode) -> bool:
         isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
         for node in plan_nodes(plan)
     )
+
+
+def hops_of(plan: PlanNode) -> Hops | None:
+    """The boundaries of a hopping query."""
+    windows = (ArriveNode, LifetimeNode, WholeWindowNode)
+    return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
 
 
 def above(part: Part) -> list[Part]:

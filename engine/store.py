@@ -87,6 +87,11 @@ class FixedColumn:
     def view(self) -> FixedView:
         return FixedView(self._type, self.values.data, self.values.base, self.valid)
 
+    def run(self, first: int, end: int) -> pa.Array:
+        """Rows [first, end), without copying."""
+        valid = None if self.valid is None else self.valid.run(first, end)
+        return self.view().array(self.values.run(first, end), valid)
+
     @property
     def nbytes(self) -> int:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
@@ -142,6 +147,15 @@ class TextColumn:
 
     def view(self) -> TextView:
         return TextView(self.starts, self.data, self.valid)
+
+    def run(self, first: int, end: int) -> pa.Array:
+        """Rows [first, end), without copying their texts."""
+        starts = self.starts.run(first, end + 1)
+        offsets = (starts - starts[0]).astype(np.int32)
+        data = self.data.run(int(starts[0]), int(starts[-1]))
+        valid = None if self.valid is None else bitmap(self.valid.run(first, end))
+        buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), end - first, buffers)
 
     @property
     def nbytes(self) -> int:

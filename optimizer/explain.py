@@ -42,7 +42,7 @@ from penstock.engine.types import SqlType
 
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
-from .explain_changes import describe_incremental
+from .explain_changes import describe_incremental, mode_line
 from .logical import Query
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
@@ -114,9 +114,9 @@ class Explainer:
             top.lines[-1] += f" (so far {shown} by the cost model)"
             top.data["expiry_costs_s"] = costs
 
-    def _part(self, part: Part, first: int, query: Pipeline) -> Description:
+    def _part(self, node: PlanNode, part: Part, first: int, query: Pipeline) -> Description:
         """What a query reads that others may read too; first: the number of its root in the query's plan."""
-        shown = self._node(part.plan, part, itertools.count(), first, query)
+        shown = self._node(node, part, itertools.count(), first, query)
         others = [one.name for one in part.queries if one is not query]
         if others:
             names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
@@ -131,7 +131,7 @@ class Explainer:
         if number in pipeline.parts:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
-            return self._part(pipeline.parts[number], first + number, query)
+            return self._part(node, pipeline.parts[number], first + number, query)
         match node:
             case SourceNode():
                 shown = Description(f"Stream {node.stream}", data={"node": "Stream", "stream": node.stream})
@@ -151,6 +151,9 @@ class Explainer:
                     shown.data["predicate"] = str(node.predicate)
             case UnionNode():
                 shown = Description("UnionAll", data={"node": "UnionAll"})
+                if node.label:
+                    shown.lines.append(mode_line(node.label))
+                    shown.data["operator"], shown.data["mode"] = node.label.rsplit(" ", 1)
             case TableNode():
                 shown = Description(f"Table {node.table}", data={"node": "Table", "table": node.table})
             case MemberNode():

@@ -10,8 +10,12 @@ from penstock.engine.plan import (
     ArriveNode,
     ChangeJoinNode,
     ExpireNode,
+    HopDeltaNode,
     LifetimeNode,
     TallyNode,
+    TicksNode,
+    WholeTableNode,
+    WholeWindowNode,
 )
 
 HEARS = {
@@ -21,14 +25,53 @@ HEARS = {
     "time-message": "from time-messages",
     "piggyback": "from rows and time-messages, merged",
 }
+MEANS = {
+    "DIDO": "changes in, changes out",
+    "DICO": "changes in, whole answers out",
+    "CICO": "whole answers in and out",
+    "CIDO": "whole answers in, changes out",
+}
 KINDS = {"inner": "Join", "left": "LeftJoin", "right": "RightJoin", "full": "FullJoin"}
 
 
-def describe_incremental(node: IncrementalNode, approach: Approach) -> tuple[str, list[str], dict[str, Any]]:
-    """Title, lines and data of a node."""
+def describe_incremental(
+    node: IncrementalNode | TicksNode, approach: Approach
+) -> tuple[str, list[str], dict[str, Any]]:
+    """Title, lines and data of a node; of a hopping query's operator also its name and mode."""
+    title, lines, data = describe_node(node, approach)
+    if label := getattr(node, "label", ""):
+        data["operator"], data["mode"] = label.rsplit(" ", 1)
+        lines.insert(0, mode_line(label))
+    if getattr(node, "whole", None) is not None:
+        data.pop("expiry", None)
+        lines = [line for line in lines if not line.startswith(("expiry", "MIN and MAX keep"))]
+    return title, lines, data
+
+
+def mode_line(label: str) -> str:
+    """An operator's name and mode, and what the mode means."""
+    return label if label.startswith("scan ") else f"{label}: {MEANS[label.rsplit(' ', 1)[1]]}"
+
+
+def describe_node(
+    node: IncrementalNode | TicksNode, approach: Approach
+) -> tuple[str, list[str], dict[str, Any]]:
     match node:
+        case WholeWindowNode():
+            data: dict[str, Any] = {
+                "node": "WholeWindow",
+                "window": str(node.window),
+                "state_bounded": node.window.is_bounded,
+            }
+            return f"WholeWindow [{node.window}]", ["each row kept once, all of them at every hop"], data
+        case WholeTableNode():
+            return "WholeTable", ["all rows at every hop"], {"node": "WholeTable"}
+        case HopDeltaNode():
+            return "HopDelta", ["what has changed since the hop before"], {"node": "HopDelta"}
+        case TicksNode():
+            return "Hops", ["of these streams"], {"node": "Hops"}
         case ArriveNode():
-            data: dict[str, Any] = {"node": "Window", "window": str(node.window)}
+            data = {"node": "Window", "window": str(node.window)}
             data["state_bounded"] = node.window.is_bounded
             return f"Window [{node.window}]", [], data
         case LifetimeNode():

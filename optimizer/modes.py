@@ -8,8 +8,8 @@ logical tree, numbered in preorder from 0, and named by kind and place among the
 `scan 1`. Filters and projections work on either form. A window reads a stream, which is neither: only what it
 writes counts, and it writes what the operator above it reads, unless it is forced to.
 
-Whatever stands below an operator writes what that reads. The topmost operator writes what it likes: what the
-query emits is made of it.
+Whatever stands below an operator writes what that reads. The topmost operator writes what the query emits,
+whatever was said of it.
 """
 
 from __future__ import annotations
@@ -143,14 +143,15 @@ def known_mode(mode: str) -> Mode:
     raise UsageError(f"Expected a mode to be one of {', '.join(MODES)} or auto, found `{mode}`")
 
 
-def fill_modes(root: Node, forced: Modes) -> dict[int, Mode]:
+def fill_modes(root: Node, forced: Modes, emitted: Form) -> dict[int, Mode]:
     """A mode for every operator: the forced ones, and delta wherever that fits with them."""
     found: dict[int, Mode] = {}
     operators = operators_of(root)
     for one in operators:
-        written: Form = "delta" if one.above is None else reads(found[one.above])
+        written: Form = emitted if one.above is None else reads(found[one.above])
         if one.number in forced:
-            found[one.number] = forced[one.number]
+            mode = forced[one.number]
+            found[one.number] = mode if one.above is not None else mode_of(reads(mode), emitted)
             continue
         below = [writes(forced[o.number]) for o in operators if o.above == one.number and o.number in forced]
         if len(set(below)) > 1:

@@ -54,7 +54,20 @@ class Cluster:
 def collect_cluster(node: Node) -> Cluster:
     """All inner joins below filters and projections as one; conditions on one input are put into it."""
     position = next(p.position for p in bases(node) if isinstance(p, Join))
-    whole = gather(node, position)
+    return with_filters(gather(node, position))
+
+
+def collect_pair(node: Node) -> Cluster:
+    """The same for the topmost of them alone: its two inputs stay what they are."""
+    flat = flatten_input(node)
+    assert isinstance(flat.base, Join), "a join"
+    parts = conjuncts(flat.base.condition) + flat.predicates
+    inputs = flat.base.left, flat.base.right
+    return with_filters(Cluster(inputs, parts, flat.outputs, flat.base.position))
+
+
+def with_filters(whole: Cluster) -> Cluster:
+    """Conditions on one input are put into it."""
     items = list(whole.items)
     conditions = []
     for part in whole.conditions:
@@ -65,7 +78,7 @@ def collect_cluster(node: Node) -> Cluster:
         item = owners.pop() if owners else 0
         first = whole.starts()[item]
         items[item] = Filter(items[item], move_columns(part, lambda i, first=first: i - first))  # type: ignore[misc]
-    return Cluster(tuple(items), tuple(dict.fromkeys(conditions)), whole.outputs, position)
+    return Cluster(tuple(items), tuple(dict.fromkeys(conditions)), whole.outputs, whole.position)
 
 
 def bases(node: Node) -> Iterator[Node]:

@@ -10,8 +10,8 @@ between turns leaving into a -1:
 
 Joins of two streams through RANGE windows are run by the shared window join, also here.
 
-A hopping query is planned the same way. Its windows let rows in and out at boundaries alone (engine/hops.py),
-so that every operator works hop by hop.
+A hopping query is planned the same way where its operators read changes (plan_hopping.py). Its windows let
+rows in and out at boundaries alone (engine/hops.py), so that every operator works hop by hop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.engine.build_operator import Approach
-from penstock.engine.errors import UnsupportedError
 from penstock.engine.expression import Column, Expression, columns_of, conjunction, conjuncts, move_columns
 from penstock.engine.hops import Hops
 from penstock.engine.operators.sink import Netting
@@ -32,6 +31,7 @@ from penstock.engine.plan import (
     ChangeJoinNode,
     ExpireNode,
     HopAnswerNode,
+    HopDeltaNode,
     JoinKind,
     LifetimeNode,
     PlanNode,
@@ -39,6 +39,7 @@ from penstock.engine.plan import (
     SourceNode,
     TableNode,
     TallyNode,
+    TicksNode,
     UnionNode,
     plan_inputs,
     plan_nodes,
@@ -76,15 +77,9 @@ class ChangesPlan:
 
 def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:
     """The plan of any sliding query; `counting`: only how many changes there are is asked."""
-    hops = None if query.hop is None else Hops(query.hop.size_us, query.hop.origin_us)
-    planner = ChangesPlanner(choose, approach, hops)
+    planner = ChangesPlanner(choose, approach, None)
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
-    if hops is not None:
-        node = expired(node)
-        if query.emit == "complete":
-            return ChangesPlan(HopAnswerNode(node, hops), "none")
-        return ChangesPlan(node, "all")
     netting = netting_of(node)
     if counting and netting == "none":
         node = planner.plan(query.root, ())
@@ -98,6 +93,10 @@ class ChangesPlanner:
         self._choose = choose
         self._approach = approach
         self._hops = hops
+        # Of the operator that is being planned, in a hopping query (plan_hopping.py):
+        self._whole: Hops | None = None
+        self._label = ""
+        self._taat = False
 
     def plan(self, node: Node, used: Sequence[int], joined: bool = False) -> PlanNode:
         """A plan that gives the columns `used` of a node, in that order; joined: as an input of a join."""
@@ -111,7 +110,7 @@ class ChangesPlanner:
                 types = tuple(field.type for field in scan.fields)
                 return SelectNode(TableNode(scan.table, types), predicate, outputs)
             case Join(kind="inner"):
-                cluster = collect_cluster(node)
+                cluster = self._cluster(node)
                 return self._inner(cluster, tuple(cluster.outputs[i] for i in used))
             case base:
                 needed = columns_in(predicate, *outputs)
@@ -128,12 +127,13 @@ class ChangesPlanner:
         everything = range(len(base.fields))
         match base:
             case UnionAll():
-                return UnionNode(tuple(self.plan(part, needed, joined) for part in base.inputs))
+                return UnionNode(tuple(self.plan(p, needed, joined) for p in base.inputs), self._label)
             case Distinct():
-                return TallyNode("distinct", False, (self.plan(base.input, everything),))
+                distinct = (self.plan(base.input, everything),)
+                return TallyNode("distinct", False, distinct, self._whole, self._label)
             case SetOperation():
                 parts = self.plan(base.left, everything), self.plan(base.right, everything)
-                return TallyNode(base.kind, base.all, parts)
+                return TallyNode(base.kind, base.all, parts, self._whole, self._label)
             case Aggregate():
                 return self._aggregate(base)
             case Join():
@@ -150,19 +150,11 @@ class ChangesPlanner:
             node: PlanNode = SelectNode(SourceNode(scan.stream, types), predicate, outputs)
             if scan.window.size is None and self._hops is None:
                 return node
-            node = ArriveNode(node, scan.window, (), self._hops)
+            node = ArriveNode(node, scan.window, (), self._hops, self._taat, self._label)
             negated = self._approach == "nta" or (self._approach == "time-message" and not joined)
             return ExpireNode(node) if negated else node
-        if self._hops is not None:
-            line, column = scan.position.line, scan.position.column
-            message = "A ROWS window with HOP BY is not supported yet"
-            raise UnsupportedError(message, line=line, column=column)
-        names = [field.name.lower() for field in scan.fields]
-        partition = [names.index(name.lower()) for name in scan.window.partition]
-        used = sorted({*columns_in(predicate, *outputs), *partition})
-        places = {column: place for place, column in enumerate(used)}
-        source = SourceNode(scan.stream, tuple(types[i] for i in used), tuple(used))
-        node = ArriveNode(source, scan.window, tuple(places[i] for i in partition))
+        source, partition, places = window_columns(scan, predicate, outputs)
+        node = ArriveNode(source, scan.window, partition, self._hops, self._taat, self._label)
         return select(node, moved(predicate, places), moved_all(outputs, places))
 
     def _aggregate(self, base: Aggregate) -> PlanNode:
@@ -184,9 +176,19 @@ class ChangesPlanner:
             for call in base.aggregates
         )
         names = (*map(str, base.keys), *map(write_aggregate, base.aggregates))
-        return AggregateNode(below, len(base.keys), calls, may_withdraw(below), names)
+        withdrawn = self._whole is None and may_withdraw(below)
+        ticks = None if base.keys else self._totals()
+        return AggregateNode(below, len(base.keys), calls, withdrawn, names, self._whole, ticks, self._label)
+
+    def _totals(self) -> TicksNode | None:
+        """What tells an aggregate without keys that there is an answer to give."""
+        return None
 
     # Joins
+
+    def _cluster(self, node: Node) -> Cluster:
+        """The inputs that are joined together."""
+        return collect_cluster(node)
 
     def _inner(self, cluster: Cluster, outputs: tuple[Expression, ...]) -> PlanNode:
         """Inner joins of any number of inputs, one after the other."""
@@ -225,6 +227,8 @@ class ChangesPlanner:
         """Whether the shared window join can run it: two streams through RANGE windows."""
         bases = [flatten_input(item).base for item in items]
         scans = [base for base in bases if isinstance(base, StreamScan)]
+        if self._whole is not None:
+            return False
         return self._approach != "nta" and len(scans) == 2 and all(s.window.kind == "range" for s in scans)
 
     def _window_join(
@@ -240,7 +244,7 @@ class ChangesPlanner:
         node = plan_join(join, (), outputs, self._choose, times=True)
         scans = [flatten_input(item).base for item in (left, right)]
         sizes = [scan.window.size for scan in scans if isinstance(scan, StreamScan)]
-        return LifetimeNode(node, (sizes[0], sizes[1]), self._hops)
+        return LifetimeNode(node, (sizes[0], sizes[1]), self._hops, self._taat, self._label)
 
     def _match(self, join: Join, needed: Sequence[int]) -> PlanNode:
         """Outer, semi and anti joins: both inputs show each row leave."""
@@ -286,10 +290,24 @@ class ChangesPlanner:
             residual = move_columns(residual, lambda i: i + more if i >= width else i)
         instants = any(is_rows(node) for part in (left, right) for node in plan_nodes(part))
         text = " AND ".join(f"{one} = {two}" for one, two in pairs.values())
-        node = ChangeJoinNode(kind, left, right, left_keys, right_keys, residual, instants, text)
+        node = ChangeJoinNode(
+            kind, left, right, left_keys, right_keys, residual, instants, text, self._whole, self._label
+        )
         types = plan_types(node)
         at = {i: places[i] + (more if places[i] >= width else 0) for i in keep}
         return select(node, None, tuple(Column(types[at[i]], at[i], column(i).name) for i in keep))
+
+
+def window_columns(
+    scan: StreamScan, predicate: Expression | None, outputs: tuple[Expression, ...]
+) -> tuple[PlanNode, tuple[int, ...], dict[int, int]]:
+    """What a ROWS window reads of its stream: the columns, those it is partitioned by, where each is now."""
+    names = [field.name.lower() for field in scan.fields]
+    partition = [names.index(name.lower()) for name in scan.window.partition]
+    used = sorted({*columns_in(predicate, *outputs), *partition})
+    places = {column: place for place, column in enumerate(used)}
+    types = tuple(scan.fields[i].type for i in used)
+    return SourceNode(scan.stream, types, tuple(used)), tuple(places[i] for i in partition), places
 
 
 def column_of(node: Node, index: int) -> Column:
@@ -330,7 +348,7 @@ def is_rows(node: PlanNode) -> bool:
 def may_withdraw(node: PlanNode) -> bool:
     """Whether a -1 can come out."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode():
             return True
         case ChangeJoinNode() if node.kind != "inner":
             return True
@@ -343,7 +361,7 @@ def may_withdraw(node: PlanNode) -> bool:
 def has_ends(node: PlanNode) -> bool:
     """Whether rows can come out that leave by themselves."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | HopAnswerNode() | HopDeltaNode():
             return False
         case ChangeJoinNode() if node.kind != "inner":
             return False

@@ -11,7 +11,9 @@ from penstock.engine.plan import PlanNode
 
 from .choose_indexes import IndexChooser
 from .logical import Position, Query
+from .modes import Forced
 from .plan_changes import plan_changes
+from .plan_hopping import plan_hopping
 from .plan_streams import is_plain, plan_node
 from .prune_columns import prune_columns
 
@@ -26,11 +28,21 @@ class Planned:
 
 
 def plan_query(
-    query: Query, choose: IndexChooser, counting: bool, approach: Approach = "promises"
+    query: Query,
+    choose: IndexChooser,
+    counting: bool,
+    approach: Approach = "promises",
+    modes: Forced = "auto",
+    execution: str = "waat",
 ) -> Planned:
-    """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them."""
-    if query.hop is not None and approach != "nta":
-        approach = "promises"  # a hop's answer is complete when it is given
+    """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
+
+    modes, execution: of the operators of a hopping query, as they are forced.
+    """
+    if query.hop is not None:
+        approach = "nta" if approach == "nta" else "promises"  # a hop's answer is complete when it is given
+        plan = plan_hopping(query, choose, approach, modes, execution)
+        return Planned(prune_columns(plan.node), approach, plan.netting)
     if is_incremental(query):
         plan = plan_changes(query, choose, counting, approach)
         return Planned(prune_columns(plan.node), approach, plan.netting)

@@ -24,7 +24,7 @@ def share_selects(node: PlanNode, owner: str | None) -> PlanNode:
         case SelectNode():
             return replace(node, input=share_selects(node.input, owner))
         case UnionNode():
-            return UnionNode(tuple(share_selects(part, owner) for part in node.inputs))
+            return replace(node, inputs=tuple(share_selects(part, owner) for part in node.inputs))
         case _:
             return node
 

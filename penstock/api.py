@@ -9,7 +9,7 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -31,6 +31,10 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
 
+Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
+"""Of hopping queries: modes and execution, as they were forced."""
+
+
 class Query:
     """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
 
@@ -43,6 +47,7 @@ class Query:
         """How far each stream that had rows by then had come when the query started."""
         self._replanned_from: tuple[int | None] | None = None
         """From when on it was exact before its plan was changed for another of the same answer."""
+        self._hopping = engine._hopping
 
     @property
     def name(self) -> str:
@@ -155,10 +160,15 @@ class Engine:
         index: str | tuple[str, str] = "auto",
         sharing: str = "auto",
         expiry: str = "auto",
+        modes: str = "auto",
+        execution: str = "waat",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
+        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
+
+        `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows.
+        """
         import time
 
         from penstock.engine.runtime import Runtime
@@ -170,6 +180,9 @@ class Engine:
 
         check_option("sharing", sharing)
         check_option("expiry", expiry)
+        check_option("modes", modes)
+        check_option("execution", execution)
+        self._hopping: Hopping = modes, execution
         self._index = check_index(index)
         self._weights = weights or load()
         self._rates = Rates()
@@ -194,10 +207,22 @@ class Engine:
         require_text("statements", sql)
         run_script(self, parse_script(sql))
 
-    def query(self, sql: str, name: str | None = None, *, count_only: bool = False) -> Query:
-        """Start a query. With `count_only` results are counted and never made, which is cheaper."""
+    def query(
+        self,
+        sql: str,
+        name: str | None = None,
+        *,
+        count_only: bool = False,
+        modes: str | Mapping[str, str] | None = None,
+        execution: str | None = None,
+    ) -> Query:
+        """Start a query. With `count_only` results are counted and never made, which is cheaper.
+
+        `modes` forces the mode of all operators of a hopping query, or of some by the names EXPLAIN shows.
+        """
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
+        from penstock.options import check_option
 
         self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
@@ -207,8 +232,15 @@ class Engine:
         require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
+        hopping = modes or self._hopping[0], execution or self._hopping[1]
+        if isinstance(modes, str):
+            check_option("modes", modes)
+        check_option("execution", hopping[1])
         bound = bind_query(parse_query(sql), self._catalog)
-        return self._start(name, bound, self._plan(bound, count_only, name), count_only)
+        planned = self._plan(bound, count_only, name, None, hopping)
+        query = self._start(name, bound, planned, count_only)
+        query._hopping = hopping
+        return query
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -315,7 +347,7 @@ class Engine:
             self._start(
                 query.name,
                 query._bound,
-                self._plan(query._bound, query._counting, query.name),
+                self._plan(query._bound, query._counting, query.name, None, query._hopping),
                 query._counting,
             )
 
@@ -331,7 +363,12 @@ class Engine:
     # -- inside -------------------------------------------------------------------------------------
 
     def _plan(
-        self, bound: logical.Query, counting: bool, name: str, approach: Approach | None = None
+        self,
+        bound: logical.Query,
+        counting: bool,
+        name: str,
+        approach: Approach | None = None,
+        hopping: Hopping | None = None,
     ) -> Planned:
         from dataclasses import replace
 
@@ -347,7 +384,9 @@ class Engine:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
         owner = name if self._sharing == "unshared" else None
-        planned = plan_query(bound, choose, counting, approach or first_expiry(self._expiry))
+        expiry = approach or first_expiry(self._expiry)
+        modes, execution = hopping or self._hopping
+        planned = plan_query(bound, choose, counting, expiry, modes, execution)
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:

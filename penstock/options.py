@@ -8,6 +8,8 @@ from penstock.engine.indexes.build import INDEX_KINDS
 KNOWN = {
     "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu"),
     "expiry": ("auto", "ita", "nta", "time-message", "piggyback"),
+    "modes": ("auto", "DIDO", "DICO", "CICO", "CIDO"),
+    "execution": ("waat", "taat"),
 }
 
 

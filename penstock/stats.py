@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.operator import Operator
+from penstock.engine.operators.hop_answer import HopAnswer
 from penstock.engine.operators.join import WindowJoin
+from penstock.engine.operators.sink import Sink
+from penstock.engine.pipeline import Pipeline
 from penstock.engine.queue import BEGINNING
 from penstock.engine.runtime import Runtime
 
@@ -29,6 +32,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         name: {
             "results": pipeline.count,
             "error": None if pipeline.error is None else str(pipeline.error),
+            "flips": flips_of(pipeline),
             "output_delay": {
                 "stream_time": pipeline.sink.stream_delays.summary(),
                 "processing_time": pipeline.sink.processing_delays.summary(),
@@ -68,6 +72,12 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         if len(part.users) > 1
     ]
     return {"streams": streams, "queries": queries, "groups": groups}
+
+
+def flips_of(pipeline: Pipeline) -> int:
+    """Changes of a hopping query that cancelled within a hop, and so were never published."""
+    operators = [one for part in pipeline.everything for one in part.own_operators]
+    return sum(one.flips for one in operators if isinstance(one, HopAnswer | Sink))
 
 
 def operator_stats(operator: Operator) -> dict[str, Any]:

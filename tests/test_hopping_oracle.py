@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import plain, rows_of
@@ -28,7 +27,7 @@ def complete_of(query: penstock.Query) -> dict[int, Counter[Any]]:
 def test_every_hop_oracle(data: st.DataObject) -> None:
     draw = data.draw
     streams = {"a": draw(arrivals()), "b": draw(arrivals())}
-    trees = Trees(draw, list(streams), windows=("range", "range", "unbounded"))
+    trees = Trees(draw, list(streams))
     query = trees.tree(draw(st.integers(0, 4)))
     if not trees.references:
         return
@@ -73,11 +72,3 @@ def test_a_delta_has_no_flips() -> None:
         engine.advance(31)
     rows = [(row[0], row[1], row[3]) for row in rows_of(query.results())]
     assert rows == [(10, 1, 1), (20, -1, 1), (20, 1, 2), (30, -1, 2)]
-
-
-@pytest.mark.parametrize("window", ["ROWS 3", "PARTITION BY k ROWS 1"])
-def test_rows_windows_are_refused_by_name(window: str) -> None:
-    with penstock.Engine() as engine:
-        engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
-        with pytest.raises(penstock.QueryError, match="A ROWS window with HOP BY is not supported yet"):
-            engine.query(f"SELECT COUNT(*) FROM s [{window}] HOP BY 1 SECOND")

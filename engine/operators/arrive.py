@@ -7,8 +7,9 @@ them go.  Kept: nothing; with time-messages, the times at which rows that were p
 
 This is the paper's SSCAN. Its EXPIRE, which turns leaving into a -1, is an operator of its own (expire.py).
 
-In a hopping query rows wait until the hop they are first seen at is over, and come and leave at boundaries
-(see hops.py); rows that no boundary sees are dropped. A promise beyond a boundary says that it is over.
+In a hopping query rows come and leave at boundaries (see hops.py); rows that no boundary sees are dropped.
+They wait until the hop they are first seen at is over (window at a time), or are passed on as they come
+(tuple at a time). A promise beyond a boundary says that it is over.
 """
 
 from __future__ import annotations
@@ -21,14 +22,22 @@ from ..hops import Hops
 from ..operator import Counters, pass_time
 from ..queue import BEGINNING, Outlet, Queue
 from ..store import fixed_values
+from ..window import MAX_TS
 
 
 class Arrive:
     """Sets the ends of rows; see `ends`."""
 
     def __init__(
-        self, size: int | None, queue: Queue, name: str, messages: bool, hops: Hops | None = None
+        self,
+        size: int | None,
+        queue: Queue,
+        name: str,
+        messages: bool,
+        hops: Hops | None = None,
+        taat: bool = False,
     ) -> None:
+        """taat: in a hopping query rows do not wait until their hop is over."""
         self.name = name
         self.inputs = (queue,)
         self.output = Outlet(queue.punctuation if hops is None else BEGINNING)
@@ -36,6 +45,7 @@ class Arrive:
         self._size = size
         self._due = DueTimes() if messages else None
         self._hops = hops
+        self._is_waiting = not taat
 
     def ends(self, batch: Batch) -> Batch:
         """The rows with their ends."""
@@ -47,14 +57,13 @@ class Arrive:
         return self._pass(quantum) if self._hops is None else self._hop(self._hops, quantum)
 
     def _hop(self, hops: Hops, quantum: int) -> bool:
-        """Pass the rows of hops that are over on, and promise the last of these."""
+        """Pass the rows of hops that are over on, or all there are, as of the boundaries that see them."""
         queue, output = self.inputs[0], self.output
-        over = queue.punctuation if queue.closed else queue.punctuation - 1
-        over = hops.last(over) if queue.punctuation > BEGINNING else BEGINNING
+        last = hops.over(queue) if self._is_waiting else MAX_TS
         worked = False
-        while queue.batches and quantum > 0 and queue.batches[0].ts[0] <= over:
+        while queue.batches and quantum > 0 and queue.batches[0].ts[0] <= last:
             batch = queue.pop()
-            stop = int(batch.ts.searchsorted(over, side="right"))
+            stop = int(batch.ts.searchsorted(last, side="right"))
             queue.put_back(batch.slice(stop, batch.length))
             batch = self.ends(batch.slice(0, stop))
             quantum -= batch.length
@@ -67,16 +76,9 @@ class Arrive:
             self.counters.rows_out += batch.length
             output.put(batch)
             worked = True
-        if queue.batches and queue.batches[0].ts[0] <= over:
+        if queue.batches and queue.batches[0].ts[0] <= last:
             return True
-        if over >= output.punctuation:
-            output.promise(over + 1)
-            worked = True
-        if queue.closed and not output.closed:
-            queue.clear()  # what comes after the last boundary is never seen
-            output.close()
-            worked = True
-        return worked
+        return hops.pass_time(queue, output, not self._is_waiting) or worked
 
     def _pass(self, quantum: int) -> bool:
         queue = self.inputs[0]
@@ -125,8 +127,9 @@ class Lifetime(Arrive):
         name: str,
         messages: bool,
         hops: Hops | None = None,
+        taat: bool = False,
     ) -> None:
-        super().__init__(None, queue, name, messages, hops)
+        super().__init__(None, queue, name, messages, hops, taat)
         self._sizes = sizes
 
     def ends(self, batch: Batch) -> Batch:

@@ -47,9 +47,9 @@ class GroupBy:
         self._calls = node.calls
         self._known = KnownTime(learning, self.inputs)
         self._single = node.keys == 0
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Begin with nothing in mind."""
         node, types = self._node, self._types
         self._groups = Groups(types[: node.keys], single=self._single)
@@ -106,7 +106,7 @@ class GroupBy:
         if not self._groups.is_done:
             return True
         if worked and not self._single and not self.state_rows and self.state_bytes > BURST_BYTES:
-            self._forget()  # a burst is over: give its memory back
+            self.forget()  # a burst is over: give its memory back
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     def _begin(self, batch: Batch | None, known: int) -> None:

@@ -4,7 +4,8 @@ In: changes at boundaries.  Out: at each boundary that is over, every row of the
 answer.  Dropped: rows that leave it.
 
 The first boundary is the first at or after the first row of any of the query's streams; one without rows has
-its answer like any other.
+its answer like any other. Where ticks say the boundaries there is an answer at every tick.
+Changes of a hop that cancel each other are flips: counted, and no part of any answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow as pa
 from ..batch import Batch, concatenate
 from ..fingerprint import fingerprint
 from ..hops import Hops
-from ..net_changes import cancel_sorted
+from ..net_changes import cancel_sorted, net_changes
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue
 from ..types import SqlType
@@ -30,15 +31,16 @@ class HopAnswer:
 
     def __init__(
         self,
-        queue: Queue,
+        queues: Sequence[Queue],
         types: Sequence[SqlType],
         name: str,
         hops: Hops,
         first_hop: Callable[[], int | None],
     ) -> None:
-        """first_hop: the first boundary to answer at, None as long as no row has come."""
+        """queues: changes, and ticks if there are any; first_hop: the first boundary to answer at if there
+        are none, None as long as no row has come."""
         self.name = name
-        self.inputs = (queue,)
+        self.inputs = tuple(queues)
         self.output = Outlet(BEGINNING)
         self.counters = Counters()
         self._hops = hops
@@ -47,35 +49,60 @@ class HopAnswer:
         self._answer: Batch | None = None
         self._next: int | None = None
         """The next boundary to answer at."""
+        self.flips = 0
+        """Changes that cancelled within a hop."""
 
     def step(self, quantum: int) -> bool:
         queue, output = self.inputs[0], self.output
         worked = False
-        over = queue.punctuation - 1
-        if self._next is None:
-            first = self._first_hop()
-            self._next = None if first is None or first > over else first  # else an earlier row may come
+        over = min(queue.punctuation for queue in self.inputs) - 1
+        self._find_next(over)
         while self._next is not None and self._next <= over and quantum > 0:
             changes = queue.take(self._next, True)
             if changes is not None:
                 self.counters.rows_in += changes.length
                 self._apply(changes)
             quantum -= self._say(self._next) + 1
-            later = queue.batches[0].ts[0] if queue.batches else over + 1
-            ahead = self._hops.size
-            if self._answer is None:  # nothing to say until something comes
-                ahead = max(ahead, self._hops.first(int(min(later, over + 1))) - self._next)
             output.promise(self._next + 1)
-            self._next += ahead
+            self._go_on(over)
             worked = True
         is_over = self._next is None or self._next > over
-        if queue.closed and is_over and not output.closed:
+        if is_over and over >= output.punctuation:
+            output.promise(over + 1)
+            worked = True
+        if all(queue.closed for queue in self.inputs) and is_over and not output.closed:
             output.close()
             worked = True
         return worked
 
+    def _find_next(self, over: int) -> None:
+        """The first boundary, as soon as it is known."""
+        if len(self.inputs) > 1:
+            ticks = self.inputs[1]
+            self._next = int(ticks.batches[0].ts[0]) if ticks.batches else None
+        elif self._next is None:
+            first = self._first_hop()
+            self._next = None if first is None or first > over else first  # else an earlier row may come
+
+    def _go_on(self, over: int) -> None:
+        """To the next boundary."""
+        queue, said = self.inputs[0], self._next
+        assert said is not None
+        if len(self.inputs) > 1:
+            self.inputs[1].take(said, True)
+            self._find_next(over)
+            return
+        later = queue.batches[0].ts[0] if queue.batches else over + 1
+        ahead = self._hops.size
+        if self._answer is None:  # nothing to say until something comes
+            ahead = max(ahead, self._hops.first(int(min(later, over + 1))) - said)
+        self._next = said + ahead
+
     def _apply(self, changes: Batch) -> None:
         """The answer with the changes: pairs of +1 and -1 of equal rows cancel."""
+        come = changes.length
+        changes = net_changes(changes, self._types)
+        self.flips += come - changes.length
         rows = changes if self._answer is None else concatenate([self._answer, changes])
         columns = [rows.column(i) for i in range(rows.width)]
         if rows.sign is not None:

@@ -6,6 +6,7 @@ displaced.  Kept: the rows in the window.  Dropped: when displaced.
     ROWS 2, rows at 3, 5, 5, 8:   +a at 3;  -a +b +c at 5;  -b +d at 8
 
 A row displaced at its own instant was never in. So an instant's rows wait until the input has passed it.
+In a hopping query boundaries are the instants (see hops.py).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch, concatenate
 from ..fingerprint import fingerprint
+from ..hops import Hops
 from ..operator import Counters, pass_time
-from ..queue import Outlet, Queue, instants_of
+from ..queue import BEGINNING, Outlet, Queue, instants_of
 from ..types import SqlType
 
 
@@ -27,20 +29,32 @@ class RowsWindow:
     """The last `size` rows, of each partition if there are columns to tell them apart by."""
 
     def __init__(
-        self, size: int, partition: Sequence[int], queue: Queue, types: Sequence[SqlType], name: str
+        self,
+        size: int,
+        partition: Sequence[int],
+        queue: Queue,
+        types: Sequence[SqlType],
+        name: str,
+        hops: Hops | None = None,
+        taat: bool = False,
     ) -> None:
+        """hops: rows come and leave at boundaries; taat: they do not wait until their hop is over."""
         self.name = name
         self.inputs = (queue,)
-        self.output = Outlet(queue.punctuation)
+        self.output = Outlet(queue.punctuation if hops is None else BEGINNING)
         self.counters = Counters()
         self._size = size
         self._partition = partition
+        self._hops = hops
+        self._is_waiting = not taat
         self._types = [types[column] for column in partition]
         self._kept: Batch | None = None
         self.filled: int | None = None
         """When the window first held as many rows as it can; None: not yet, or partitioned."""
 
     def step(self, quantum: int) -> bool:
+        if self._hops is not None:
+            return self._hop(self._hops, quantum)
         batch = self.inputs[0].take(instants_of(self.inputs, quantum), False)
         if batch is not None:
             self.counters.rows_in += batch.length
@@ -48,6 +62,26 @@ class RowsWindow:
             self.counters.rows_out += changes.length
             self.output.put(changes)
         return pass_time(self.inputs, self.output) or batch is not None
+
+    def _hop(self, hops: Hops, quantum: int) -> bool:
+        """The same with boundaries for instants: what comes and goes between two was never in.
+
+        Without waiting every instant speaks, as of the boundary it is seen at.
+        """
+        queue, over = self.inputs[0], hops.over(self.inputs[0])
+        bound = instants_of(self.inputs, quantum)
+        batch = queue.take(bound if not self._is_waiting else min(over, hops.first(bound)) + 1, False)
+        if batch is not None:
+            self.counters.rows_in += batch.length
+            if self._is_waiting:
+                batch = Batch(hops.up(batch.ts), batch.lazy_columns)
+            changes = self._change(batch)
+            changes.ts = hops.up(changes.ts)
+            self.counters.rows_out += changes.length
+            self.output.put(changes)
+        if queue.batches and queue.batches[0].ts[0] <= over:
+            return True
+        return hops.pass_time(queue, self.output, not self._is_waiting) or batch is not None
 
     def _change(self, batch: Batch) -> Batch:
         old = 0 if self._kept is None else self._kept.length
@@ -86,17 +120,10 @@ class RowsWindow:
 
     def _displacing(self, rows: Batch) -> NDArray:
         """For each row the position of the one that displaces it; the number of rows if none has come."""
-        count = rows.length
         if not self._partition:
-            return np.arange(count) + self._size
-        a, b = fingerprint([rows.column(i) for i in self._partition], self._types, count)
-        order = np.lexsort((b, a))
-        later = np.concatenate([order[self._size :], np.full(min(self._size, count), -1)])
-        same = later >= 0
-        same[same] &= (a[order] == a[later])[same] & (b[order] == b[later])[same]
-        by = np.full(count, count)
-        by[order[same]] = later[same]
-        return by
+            return np.arange(rows.length) + self._size
+        keys = [rows.column(i) for i in self._partition]
+        return displacing(keys, self._types, rows.length, self._size)
 
     @property
     def state_rows(self) -> int:
@@ -113,3 +140,15 @@ class RowsWindow:
             assert self._partition or self._kept.length <= self._size, "more rows than the window holds"
             displaced = self._displacing(self._kept) if self._kept.length else NO_ROWS
             assert bool(np.all(displaced >= self._kept.length)), "a displaced row is kept"
+
+
+def displacing(keys: Sequence[pa.Array], types: Sequence[SqlType], count: int, size: int) -> NDArray:
+    """For each of `count` rows the position of the one `size` places later with equal keys, else `count`."""
+    a, b = fingerprint(keys, types, count)
+    order = np.lexsort((b, a))
+    later = np.concatenate([order[size:], np.full(min(size, count), -1)])
+    same = later >= 0
+    same[same] &= (a[order] == a[later])[same] & (b[order] == b[later])[same]
+    by = np.full(count, count)
+    by[order[same]] = later[same]
+    return by

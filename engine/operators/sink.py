@@ -55,6 +55,8 @@ class Sink:
         self._kept: list[pa.RecordBatch] = []
         self.by_hops = False
         """Whether changes of an instant come out only when it is over."""
+        self.flips = 0
+        """Changes of a hopping query that cancelled within a hop."""
         self.starts_full = False
         """Whether the answer can have rows before any have come."""
         self._initial: list[Batch] = []
@@ -80,9 +82,7 @@ class Sink:
         while queue.batches and quantum > 0:
             if self.by_hops and queue.batches[0].ts[0] >= queue.punctuation:
                 break
-            batch = queue.pop() if not self.by_hops else queue.take(queue.punctuation, False)
-            assert batch is not None, "there are rows of hops that are over"
-            batch = self._begin(batch)
+            batch = self._begin(self._next(queue))
             quantum -= batch.length
             if not batch.length:
                 pass
@@ -97,6 +97,14 @@ class Sink:
                 self._net(self._stamped(first))
         queue.read_messages(queue.punctuation)
         return worked
+
+    def _next(self, queue: Queue) -> Batch:
+        """The next rows to work: whole instants of a hopping query if they can cancel."""
+        if not self.by_hops or (self._netting == "none" and queue.batches[0].ts[-1] < queue.punctuation):
+            return queue.pop()
+        batch = queue.take(queue.punctuation, False)
+        assert batch is not None, "there are rows of hops that are over"
+        return batch
 
     def _begin(self, batch: Batch) -> Batch:
         """The batch with what was there before it, if it is the first; nothing if it has no time yet."""
@@ -135,7 +143,9 @@ class Sink:
                 self._take(self._last)
             self._last = None
         if meets or self._netting == "all":
+            come = batch.length
             batch = net_changes(batch, self._types)
+            self.flips += come - batch.length if self.by_hops else 0
         if not batch.length:
             return
         stop = int(batch.ts.searchsorted(batch.ts[-1]))
@@ -147,6 +157,10 @@ class Sink:
     def _take(self, batch: Batch) -> None:
         if not self.is_changes and batch.sign is not None:
             batch = batch.take(np.flatnonzero(batch.sign > 0))  # a query that only enters: INSERTS
+        if self.by_hops and not self.is_changes and batch.length:
+            first = self.begins()
+            if first is not None and batch.ts[0] < first:  # a hop before the query began
+                batch = batch.slice(int(batch.ts.searchsorted(first)), batch.length)
         if not batch.length:
             return
         self.counters.rows_in += batch.length

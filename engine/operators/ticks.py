@@ -1,0 +1,112 @@
+"""The boundaries of a hopping query, for those that have an answer even if nothing comes.
+
+In: the query's streams, of which only the time counts.  Out: a row without columns at each boundary that is
+over on all of them, from the first at or after their first row on.  Kept: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..batch import Batch
+from ..hops import Hops
+from ..operator import Counters, Stateless
+from ..queue import BEGINNING, Outlet, Queue
+
+CHUNK_ROWS = 32_768
+
+
+class Ticks(Stateless):
+    """Says each boundary."""
+
+    def __init__(
+        self, queues: Sequence[Queue], name: str, hops: Hops, first_hop: Callable[[], int | None]
+    ) -> None:
+        """first_hop: the first boundary, None as long as no row has come."""
+        self.name = name
+        self.inputs = tuple(queues)
+        self.output = Outlet(BEGINNING)
+        self.counters = Counters()
+        self._hops = hops
+        self._first_hop = first_hop
+        self._next: int | None = None
+
+    def step(self, quantum: int) -> bool:
+        output = self.output
+        for queue in self.inputs:
+            queue.clear()
+        over = self._hops.over(*self.inputs)
+        if self._next is None:
+            first = self._first_hop()
+            self._next = None if first is None or first > over else first  # else an earlier row may come
+        worked = False
+        if self._next is not None and self._next <= over:
+            stop = min(over + 1, self._next + CHUNK_ROWS * self._hops.size)
+            ts = np.arange(self._next, stop, self._hops.size)
+            self._next = int(ts[-1]) + self._hops.size
+            self.counters.rows_out += len(ts)
+            output.put(Batch(ts, []))
+            output.promise(int(ts[-1]) + 1)
+            worked = True
+        if self._next is not None and self._next <= over:
+            return True
+        if over >= output.punctuation:
+            output.promise(over + 1)
+            worked = True
+        if all(queue.closed for queue in self.inputs) and not output.closed:
+            output.close()
+            worked = True
+        return worked
+
+
+class WholeTable(Stateless):
+    """The rows of a table at every tick: it is the same at every hop.
+
+    In: the table's rows, and ticks.  Kept: the rows, as they came.
+    """
+
+    def __init__(self, table: Queue, ticks: Queue, name: str) -> None:
+        self.name = name
+        self.inputs = (table, ticks)
+        self.output = Outlet(BEGINNING)
+        self.counters = Counters()
+        self._rows: list[Batch] = []
+
+    def step(self, quantum: int) -> bool:
+        table, ticks = self.inputs
+        worked = False
+        while table.batches:
+            self._rows.append(table.pop())
+            self.counters.rows_in += self._rows[-1].length
+            worked = True
+        if not table.closed:
+            return worked
+        while ticks.batches and quantum > 0:
+            boundary = int(ticks.batches[0].ts[0])
+            ticks.take(boundary, True)
+            for rows in self._rows:
+                self.output.put(Batch(np.full(rows.length, boundary, np.int64), rows.lazy_columns))
+                self.counters.rows_out += rows.length
+                quantum -= rows.length
+            quantum -= 1
+            self.output.promise(boundary + 1)
+            worked = True
+        if ticks.batches:
+            return True
+        if ticks.punctuation > self.output.punctuation:
+            self.output.promise(ticks.punctuation)
+            worked = True
+        if ticks.closed and not self.output.closed:
+            self.output.close()
+            worked = True
+        return worked
+
+    @property
+    def state_rows(self) -> int:
+        return sum(rows.length for rows in self._rows)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(rows.column(i).nbytes for rows in self._rows for i in range(rows.width))

@@ -1,0 +1,86 @@
+"""What operators that read whole answers have in common: they work hop by hop.
+
+In: at each hop the whole bag as rows with the hop's ts; a promise above it says that it is whole.  Out: the
+same, in batches of at most CHUNK_ROWS.  Kept: nothing from hop to hop but what saves work.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import Batch
+from ..operator import Counters, pass_time_until
+from ..queue import BEGINNING, Outlet, Queue
+from ..window import FOREVER
+
+CHUNK_ROWS = 32_768
+
+
+class WholeOperator:
+    """Works the earliest hop that some input has rows of, once all inputs are beyond it."""
+
+    def __init__(self, queues: Sequence[Queue], name: str) -> None:
+        self.name = name
+        self.inputs = tuple(queues)
+        self.output = Outlet(BEGINNING)
+        self.counters = Counters()
+        self._work: Iterator[Batch] | None = None
+        self.due = FOREVER
+        """A hop that is to be worked even if no input has rows of it."""
+
+    @abstractmethod
+    def answer(self, ts: int, taken: Sequence[Batch | None]) -> Iterator[Batch]:
+        """The answer of a hop from the inputs' rows of it."""
+
+    def step(self, quantum: int) -> bool:
+        if self._work is None:
+            ts = self._next()
+            if ts is None:
+                return pass_time_until(self.inputs, self.output, self.due)
+            taken = [queue.take(ts, True) for queue in self.inputs]
+            self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
+            self._work = self.answer(ts, taken)
+        for batch in self._work:
+            self.counters.rows_out += batch.length
+            self.output.put(batch)
+            quantum -= batch.length
+            if quantum <= 0:
+                return True
+        self._work = None
+        return True
+
+    def _next(self) -> int | None:
+        """The next hop, if all of it has come."""
+        ts = min((int(queue.batches[0].ts[0]) for queue in self.inputs if queue.batches), default=FOREVER)
+        if self.due < ts:
+            return self.due if all(queue.punctuation > self.due for queue in self.inputs) else None
+        if ts == FOREVER or any(queue.punctuation <= ts and not queue.closed for queue in self.inputs):
+            return None
+        return ts
+
+    @property
+    def state_rows(self) -> int:
+        return 0
+
+    @property
+    def state_bytes(self) -> int:
+        return 0
+
+    def _check(self) -> None:
+        pass
+
+
+def at_hop(ts: int, batch: Batch) -> Batch:
+    """The same rows with the hop's ts."""
+    batch.ts = np.full(batch.length, ts, np.int64)
+    return batch
+
+
+def chunks(rows: NDArray) -> Iterator[NDArray]:
+    """Row numbers, so many at a time as make a batch."""
+    for start in range(0, len(rows), CHUNK_ROWS):
+        yield rows[start : start + CHUNK_ROWS]

@@ -1,0 +1,159 @@
+"""A window's rows at each hop, whole.
+
+In: rows of a stream.  Out: at each boundary, when it is over, all rows in the window.  Kept: each row once,
+however many hops it is part of.  Dropped: a row that no later boundary sees.
+
+    hop 10, RANGE 25        rows   . . | .  . .|  .  |. .
+    boundaries                    10      20   30    40      what goes out at 40: rows in (15, 40]
+
+What goes out at a boundary is a run of rows as they are stored: nothing is copied, and the batch says the
+number of its first row, so that others can remember what they know of a row. Rows of a window per partition
+are no run and have no numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..batch import Batch, LazyColumn, concatenate
+from ..hops import Hops
+from ..operator import Counters
+from ..queue import BEGINNING, Outlet, Queue
+from ..store import Store
+from ..types import SqlType
+from ..window import Window
+from .rows_window import displacing
+
+
+class WholeWindow:
+    """The rows of a window at each boundary."""
+
+    def __init__(
+        self,
+        window: Window,
+        partition: Sequence[int],
+        hops: Hops,
+        queue: Queue,
+        types: Sequence[SqlType],
+        name: str,
+    ) -> None:
+        self.name = name
+        self.inputs = (queue,)
+        self.output = Outlet(BEGINNING)
+        self.counters = Counters()
+        self._window = window
+        self._partition = partition
+        self._types = types
+        self._hops = hops
+        self._stored = [i for i, type_ in enumerate(types) if type_ is not SqlType.NULL]
+        self._store = Store([types[i] for i in self._stored])
+        self._last: Batch | None = None
+        """Of a window per partition: its rows at the boundary before."""
+        self._next: int | None = None
+        """The next boundary with rows; None: not before a row comes."""
+        self.filled: int | None = None
+        """When a ROWS window first held as many rows as it can; None: not yet, or partitioned."""
+
+    def step(self, quantum: int) -> bool:
+        queue = self.inputs[0]
+        over = self._hops.over(queue)
+        worked = False
+        while quantum > 0:
+            # A row that waits is beyond all boundaries before it: their rows are stored.
+            known = min(over, int(queue.batches[0].ts[0]) - 1) if queue.batches else over
+            if self._next is not None and self._next <= known:
+                quantum -= self._say(self._next) + 1
+            elif queue.batches:
+                quantum -= self._take(queue.pop())
+            else:
+                break
+            worked = True
+        if queue.batches or (self._next is not None and self._next <= over):
+            return True
+        return self._hops.pass_time(queue, self.output) or worked
+
+    def _take(self, batch: Batch) -> int:
+        """Store rows; how many."""
+        self.counters.rows_in += batch.length
+        self._store.append(batch.ts, [batch.column(i) for i in self._stored])
+        if self._next is None:
+            self._next = self._hops.first(int(batch.ts[0]))
+        self._forget(self._next)
+        return batch.length
+
+    def _forget(self, boundary: int) -> None:
+        """Drop the rows that neither this boundary nor a later one sees."""
+        times, size = self._store.ts, self._window.size
+        if self._window.kind == "range" and size is not None:
+            self._store.drop(times.tail + int(times.live.searchsorted(boundary - size, side="right")))
+
+    def _say(self, boundary: int) -> int:
+        """Pass on what is in the window at a boundary; how many rows."""
+        self._forget(boundary)
+        times = self._store.ts
+        end = times.tail + int(times.live.searchsorted(boundary, side="right"))
+        batch = self._run(end) if not self._partition else self._partitions(end)
+        if batch is not None:
+            batch.ts = np.full(batch.length, boundary, np.int64)
+            self.counters.rows_out += batch.length
+            self.output.put(batch)
+            self._next = boundary + self._hops.size
+        else:
+            self._next = self._hops.first(int(times.live[0])) if len(times) else None
+        self.output.promise(boundary + 1)
+        return 0 if batch is None else batch.length
+
+    def _run(self, end: int) -> Batch | None:
+        """The rows up to number `end`, or as many of them as a ROWS window holds."""
+        store, size = self._store, self._window.size
+        if self._window.kind == "rows" and size is not None:
+            store.drop(end - size)
+            if self.filled is None and end - store.ts.tail == size:
+                self.filled = int(store.ts.live[size - 1])
+        first = store.ts.tail
+        if first == end:
+            return None
+        batch = self._run_of(first, end)
+        batch.first_row = first
+        return batch
+
+    def _partitions(self, end: int) -> Batch | None:
+        """The last rows of each partition, of those there were before and those up to number `end`."""
+        store, size = self._store, self._window.size
+        first, last = store.ts.tail, self._last
+        assert size is not None, "a ROWS window has a size"
+        if first < end:
+            new = self._run_of(first, end)
+            rows = new if last is None else concatenate([last, new])
+            keys = [rows.column(i) for i in self._partition]
+            by = displacing(keys, [self._types[i] for i in self._partition], rows.length, size)
+            kept = np.flatnonzero(by == rows.length)
+            places = pa.array(kept)
+            self._last = Batch(rows.ts[kept], [rows.column(i).take(places) for i in range(rows.width)])
+            store.drop(end)
+        last = self._last
+        return None if last is None else Batch(last.ts, last.lazy_columns)
+
+    def _run_of(self, first: int, end: int) -> Batch:
+        columns: list[LazyColumn] = [pa.nulls(end - first)] * len(self._types)
+        for i, column in zip(self._stored, self._store.columns, strict=True):
+            columns[i] = column.run(first, end)
+        return Batch(self._store.ts.run(first, end), columns)
+
+    @property
+    def state_rows(self) -> int:
+        return len(self._store) + (0 if self._last is None else self._last.length)
+
+    @property
+    def state_bytes(self) -> int:
+        last = self._last
+        kept = 0 if last is None else sum(last.column(i).nbytes for i in range(last.width))
+        return self._store.nbytes + kept
+
+    def _check(self) -> None:
+        self._store._check()
+        if self._next is None:
+            assert not len(self._store), "rows are kept for no boundary"

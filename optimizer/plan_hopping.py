@@ -1,0 +1,139 @@
+"""The plan of a hopping query: each operator in its mode (modes.py).
+
+An operator that reads changes is the one of incremental queries; one that reads whole answers works window at
+a time and keeps nothing (`whole` in engine/plan.py). Where an operator writes the other form than it reads, a
+HopAnswer (changes to whole answers) or a HopDelta (back) stands above it. Windows and tables write what the
+operator above them reads. The topmost operator writes what the query emits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.engine.build_operator import Approach
+from penstock.engine.expression import Expression
+from penstock.engine.hops import Hops
+from penstock.engine.plan import (
+    HopAnswerNode,
+    HopDeltaNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    TicksNode,
+    WholeTableNode,
+    WholeWindowNode,
+)
+from penstock.engine.runtime import starts_full
+
+from .choose_indexes import IndexChooser
+from .flatten_input import flatten_input
+from .logical import Node, Query, StreamScan, TableScan, inputs_of, streams_of
+from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
+from .order_joins import Cluster, collect_pair
+from .plan_changes import ChangesPlan, ChangesPlanner, expired, window_columns
+from .prune_columns import moved, moved_all
+from .separate_joins import separate_joins
+
+
+def plan_hopping(
+    query: Query, choose: IndexChooser, approach: Approach, forced: Forced, execution: str
+) -> ChangesPlan:
+    """The plan of a query with HOP BY.
+
+    execution, in delta mode: rows wait until their hop is over (`waat`), or are worked as they come (`taat`).
+    """
+    assert query.hop is not None, "a hopping query"
+    root = separate_joins(query.root)
+    emitted: Form = "complete" if query.emit == "complete" else "delta"
+    modes = assign_modes(root, forced, emitted)
+    hops = Hops(query.hop.size_us, query.hop.origin_us)
+    planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat")
+    node = planner.plan(root, range(len(query.fields)))
+    return ChangesPlan(node, "none" if emitted == "complete" else "all")
+
+
+def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:
+    """The mode of every operator: as forced, and else delta."""
+    return fill_modes(root, forced_modes(root, forced), emitted)
+
+
+class HoppingPlanner(ChangesPlanner):
+    """Plans one hopping query, every join as it stands in the tree."""
+
+    def __init__(
+        self,
+        choose: IndexChooser,
+        approach: Approach,
+        hops: Hops,
+        root: Node,
+        modes: Modes,
+        emitted: Form,
+        taat: bool,
+    ) -> None:
+        super().__init__(choose, approach, hops)
+        self._taat = taat
+        self._numbers = {id(one.node): one for one in operators_of(root)}
+        self._modes = modes
+        self._wanted: dict[int, Form] = {}
+        """By the id of an operator or table: what it has to write."""
+        self._want(root, emitted)
+        sources = tuple(SourceNode(stream, (), ()) for stream in sorted(streams_of(root)))
+        self._ticks = TicksNode(sources, hops)
+
+    def _want(self, node: Node, form: Form) -> None:
+        self._wanted[id(node)] = form
+        if isinstance(node, OPERATORS) and not isinstance(node, StreamScan):
+            form = reads(self._modes[self._numbers[id(node)].number])
+        for part in inputs_of(node):
+            self._want(part, form)
+
+    def plan(self, node: Node, used: Sequence[int], joined: bool = False) -> PlanNode:
+        flat = flatten_input(node)
+        base, wanted = flat.base, self._wanted[id(flat.base)]
+        outer = self._whole, self._label
+        form: Form = wanted
+        if not isinstance(base, TableScan):
+            operator = self._numbers[id(base)]
+            form = wanted if operator.is_scan else reads(self._modes[operator.number])
+            shown = mode_of("delta" if operator.is_scan else form, wanted)
+            self._label = f"{operator.name} {shown}"
+        self._whole = self._hops if form == "complete" else None
+        try:
+            planned = super().plan(node, used, joined)
+        finally:
+            self._whole, self._label = outer
+        if isinstance(base, TableScan) and wanted == "complete":
+            return WholeTableNode(planned, self._ticks)
+        return self._converted(planned, form, wanted, self._is_top(base))
+
+    def _is_top(self, base: Node) -> bool:
+        return not isinstance(base, TableScan) and self._numbers[id(base)].above is None
+
+    def _converted(self, node: PlanNode, form: Form, wanted: Form, is_top: bool) -> PlanNode:
+        """The node in the other form, if that is wanted."""
+        assert self._hops is not None
+        if form == wanted:
+            return expired(node) if is_top and wanted == "delta" else node
+        if form == "complete":
+            return HopDeltaNode(node, self._hops)
+        ticks = self._ticks if not is_top and starts_full(node) else None
+        return HopAnswerNode(expired(node), self._hops, ticks)
+
+    def _scan(
+        self, scan: StreamScan, predicate: Expression | None, outputs: tuple[Expression, ...], joined: bool
+    ) -> PlanNode:
+        if self._whole is None:
+            return super()._scan(scan, predicate, outputs, joined)
+        types = tuple(field.type for field in scan.fields)
+        if scan.window.kind == "range":
+            node: PlanNode = SelectNode(SourceNode(scan.stream, types), predicate, outputs)
+            return WholeWindowNode(node, scan.window, (), self._whole, self._label)
+        source, partition, places = window_columns(scan, predicate, outputs)
+        node = WholeWindowNode(source, scan.window, partition, self._whole, self._label)
+        return SelectNode(node, moved(predicate, places), moved_all(outputs, places))
+
+    def _cluster(self, node: Node) -> Cluster:
+        return collect_pair(node)
+
+    def _totals(self) -> TicksNode | None:
+        return None if self._whole is None else self._ticks

@@ -1,0 +1,92 @@
+"""Hopping queries in every mode against DuckDB at every boundary: drawn trees, modes, execution, cuts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import plain, rows_of
+from query_trees import Trees
+from test_changes_oracle import arrivals, drive, expected, make_engine, make_oracle, same
+from test_hopping_oracle import complete_of
+
+import penstock
+from penstock.optimizer.bind import bind_query
+from penstock.optimizer.modes import Form, mode_of, operators_of, reads
+from penstock.optimizer.parse import parse_query
+from penstock.optimizer.separate_joins import separate_joins
+
+FORMS: list[Form] = ["delta", "complete"]
+
+
+def drawn_modes(draw: Any, engine: penstock.Engine, sql: str) -> dict[str, str]:
+    """What each operator reads is drawn; it writes what the one above it reads."""
+    bound = bind_query(parse_query(sql), engine._catalog)
+    found: dict[int, Any] = {}
+    operators = operators_of(separate_joins(bound.root))
+    for one in operators:
+        written = draw(st.sampled_from(FORMS)) if one.above is None else reads(found[one.above])
+        read: Form = "delta" if one.is_scan else draw(st.sampled_from(FORMS))
+        found[one.number] = mode_of(read, written)
+    return {operators[number].name: mode for number, mode in found.items()}
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_every_mode_oracle_at_every_hop(data: st.DataObject) -> None:
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams))
+    query = trees.tree(draw(st.integers(0, 5)))
+    if not trees.references:
+        return
+    hop, origin = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 3, 1000]))
+    tail = f"HOP BY {hop} us ORIGIN {origin}"
+    engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
+    sql = f"{query.penstock} {tail}"
+    running = []
+    for emit in draw(st.permutations(["COMPLETE", "DELTA", "COMPLETE", "DELTA"])):
+        modes = drawn_modes(draw, engine, sql)
+        execution = draw(st.sampled_from(["waat", "taat"]))
+        one = engine.query(f"{sql} EMIT {emit}", modes=modes, execution=execution)
+        running.append((emit, f"{sql} in {modes} {execution} EMIT {emit}", one))
+    for _ in drive(draw, engine, streams):
+        pass
+    read = {one.stream for one in trees.references}
+    times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
+    if not times:
+        assert all(one.results().num_rows == 0 for _, _, one in running)
+        return
+    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
+    end = max(everything) + draw(st.sampled_from([0, 1, 25]))
+    engine.advance(end)
+    engine._runtime._check()
+    engine.close()
+    oracle = make_oracle(streams, trees)
+    boundaries = range(min(times) + (origin - min(times)) % hop, end + 1, hop)
+    wanted = {boundary: expected(oracle, query.duck, boundary) for boundary in boundaries}
+    for emit, text, one in running:
+        found = complete_of(one) if emit == "COMPLETE" else folded(one, boundaries, text)
+        for boundary, answer in wanted.items():
+            assert found.pop(boundary, Counter()) == answer, f"{text} at {boundary}"
+        assert not found, f"{text}: an answer at no boundary, or after {end}"
+
+
+def folded(query: penstock.Query, boundaries: range, text: str) -> dict[int, Counter[Any]]:
+    """The answer at each boundary, from its deltas, in which nothing cancels."""
+    answer: Counter[Any] = Counter()
+    found: dict[int, Counter[Any]] = {}
+    changes: dict[int, Counter[Any]] = {}
+    for row in rows_of(query.results()):
+        change = changes.setdefault(row[0], Counter())
+        value = same(plain(row[2:]))
+        assert change[value] * row[1] >= 0, f"{text}: a flip at {row[0]}"
+        change[value] += row[1]
+    for boundary in boundaries:
+        for value, count in changes.pop(boundary, Counter()).items():
+            answer[value] += count
+        found[boundary] = Counter({value: count for value, count in answer.items() if count})
+    assert not changes, f"{text}: changes at no boundary"
+    return found
