@@ -62,10 +62,11 @@ class Flow:
 
 
 class HoppingCosts:
-    """The formulas, with the weights of a machine."""
+    """The formulas, with the weights of a machine; only: the form that every operator has to read."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, only: Form | None = None) -> None:
         self._w = weights
+        self.only = only
 
     def window(self, flow: Flow) -> Costs:
         """A stream through its window: rows as they come, or the whole window, of which nothing is copied."""
@@ -115,6 +116,8 @@ class HoppingCosts:
         w = self._w
         combined = w.hop_operator + below.came * w.hop_pane + out.rows * w.hop_slot
         whole = dict(self.group(below, out))
+        if self.only == "complete":
+            return whole
         return whole | {
             "DIDO": combined + out.changes * w.hop_say,
             "DICO": combined + out.rows * w.hop_say,
@@ -139,4 +142,9 @@ class HoppingCosts:
         fold = w.hop_operator + out.rows * w.hop_fold + out.changes * w.hop_fold_change
         compare = w.hop_operator + 2 * out.rows * w.hop_compare
         delta, complete = delta + w.hop_operator, complete + w.hop_operator
-        return {"DIDO": delta, "DICO": delta + fold, "CICO": complete, "CIDO": complete + compare}
+        costs: dict[Mode, float] = {}
+        if self.only != "complete":
+            costs |= {"DIDO": delta, "DICO": delta + fold}
+        if self.only != "delta":
+            costs |= {"CICO": complete, "CIDO": complete + compare}
+        return costs

@@ -10,11 +10,12 @@ Logical trees in, logical trees out. Whatever the plan, modes are assigned by co
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
-from penstock.engine.expression import columns_of, conjunction, move_columns
+from penstock.engine.expression import move_columns
 
 from .assign_modes import (
     Assigned,
@@ -23,11 +24,13 @@ from .assign_modes import (
     assign_modes,
     cheapest,
     fixed_modes,
+    options_of,
     through,
 )
 from .difference_rules import factor_difference
-from .hopping_cost import FORMS
-from .join_graph import JoinGraph, collect, place_conditions, read_graph
+from .estimate_flows import Estimates
+from .hopping_cost import FORMS, Costs, HoppingCosts
+from .join_graph import JoinGraph, read_graph
 from .logical import (
     Aggregate,
     Distinct,
@@ -42,12 +45,13 @@ from .logical import (
     UnionAll,
     inputs_of,
 )
-from .modes import Form, Mode, Modes, fill_modes, mode_of
+from .modes import Forced, Form, Mode, fill_modes, forced_modes, known_mode, mode_of, operators_of, reads
 from .order_hopping_joins import JoinOrder
-from .order_joins import order_joins
+from .separate_joins import separate_joins
+from .statistics import Rates
+from .weights import Weights
 
 Strategy = Literal["exhaustive", "heuristic", "none"]
-STRATEGIES: tuple[str, ...] = get_args(Strategy)
 WEAKER: dict[Strategy, tuple[Strategy, ...]] = {
     "exhaustive": ("heuristic", "none"),
     "heuristic": ("none",),
@@ -56,6 +60,20 @@ WEAKER: dict[Strategy, tuple[Strategy, ...]] = {
 MOST_INPUTS = 8  # of a query that is searched exhaustively
 MOST_ORDERED = 10  # inputs of one join that are ordered by cost
 MOST_SHOWN = 4  # other orders that EXPLAIN shows
+
+
+def strategy_of(name: str) -> Strategy:
+    """The strategy of this name, which was checked."""
+    return next(one for one in WEAKER if one == name)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCosts:
+    """An operator as it runs, and what it would cost in every mode, for itself."""
+
+    name: str
+    mode: Mode
+    costs: Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +88,52 @@ class HoppingPlan:
     """Why it is not the strategy asked for; empty if it is."""
     others: tuple[tuple[str, float], ...]
     """Other plans and modes, with seconds per hop."""
-    orders: tuple[tuple[str, float], ...]
-    """Other last steps of the topmost join, with seconds per hop up to there."""
+    operators: tuple[OperatorCosts, ...]
+    order: str = ""
+    """The topmost join as it is run."""
+    orders: tuple[tuple[str, float], ...] = ()
+    """Other last steps of it, with seconds per hop up to there."""
+
+
+class HoppingOptimizer:
+    """Decides how hopping queries run, at the rates that are known and the costs of a machine."""
+
+    def __init__(self, rates: Rates, weights: Weights, strategy: Strategy) -> None:
+        self._rates = rates
+        self._weights = weights
+        self._strategy = strategy
+
+    def __call__(self, query: Query, forced: Forced = "auto") -> HoppingPlan:
+        """The plan of a query; a forced mode for all is kept to by the search, others by their operators."""
+        assert query.hop is not None, "a hopping query"
+        only = None if not isinstance(forced, str) or forced == "auto" else reads(known_mode(forced))
+        estimates = Estimates(self._rates, query.hop.size_us)
+        return optimize_hopping(
+            query, Pricer(estimates, HoppingCosts(self._weights, only)), self._strategy, forced
+        )
 
 
 def optimize_hopping(
-    query: Query, pricer: Pricer, strategy: Strategy, forced: Modes | None = None
+    query: Query, pricer: Pricer, strategy: Strategy, forced: Forced = "auto"
 ) -> HoppingPlan:
-    """The plan of a hopping query; `forced` modes are by number in the tree that comes out."""
-    written: Form = "complete" if query.emit == "complete" else "delta"
+    """The plan of a hopping query; `forced` modes are by names in the tree that comes out."""
+    emitted: Form = "complete" if query.emit == "complete" else "delta"
     note = ""
     inputs = sum(1 for _ in leaves(query.root))
     if strategy == "exhaustive" and inputs > MOST_INPUTS:
-        strategy, note = "heuristic", f"{inputs} inputs are too many to search exhaustively ({MOST_INPUTS})"
+        strategy, note = "heuristic", f"exhaustive is for {MOST_INPUTS} inputs at most, here are {inputs}"
     search = Search(pricer, strategy)
-    best = search.solve(query.root, False)
-    chosen = best.get(written) or next(iter(best.values()))
+    found = search.best(query.root)[emitted]
+    chosen = assign_forced(apart(found.node), pricer, emitted, forced)
     others = []
     for name in WEAKER[strategy]:
-        found = Search(pricer, name).solve(query.root, False)[written]
-        others.append(("as written" if name == "none" else "differences pushed down", found.cost))
-    for form in FORMS:
-        others.append((f"all {form}", fixed_cost(chosen.node, pricer, form, written)))
-    if forced:
-        fill_modes(chosen.node, forced)  # refuses what does not fit
-        chosen = assign_modes(chosen.node, pricer, written, forced)
+        weaker = Search(pricer, name).best(query.root)[emitted]
+        others.append(("as written" if name == "none" else "heuristic", weaker.cost))
+    for form in FORMS if pricer.costs.only is None else ():
+        others.append((f"all {form}", fixed_cost(chosen.node, pricer, form, emitted)))
     order = search.topmost(query.root)
-    orders = [] if order is None else order.alternatives(order.forms()[-1])[1 : MOST_SHOWN + 1]
+    orders = [] if order is None else order.alternatives()[: MOST_SHOWN + 1]
+    shown = [(write_shape(plan.node), cost) for cost, plan in orders]
     return HoppingPlan(
         replace(query, root=chosen.node),
         chosen,
@@ -104,8 +141,42 @@ def optimize_hopping(
         strategy,
         note,
         tuple(others),
-        tuple((write_shape(plan.node), cost) for cost, plan in orders),
+        operator_costs(chosen, pricer),
+        shown[0][0] if shown else "",
+        tuple(shown[1:]),
     )
+
+
+def operator_costs(chosen: Assigned, pricer: Pricer) -> tuple[OperatorCosts, ...]:
+    """What each operator costs, by the names they have."""
+    found = []
+    for one, named in zip(chosen.operators(), operators_of(chosen.node), strict=True):
+        costs = pricer.operator(one.node, [below.flow for below in one.inputs], one.flow)
+        assert one.mode is not None, "an operator has a mode"
+        found.append(OperatorCosts(named.name, one.mode, costs))
+    return tuple(found)
+
+
+def assign_forced(root: Node, pricer: Pricer, emitted: Form, forced: Forced) -> Assigned:
+    """The cheapest modes among those that are allowed."""
+    numbers = {} if isinstance(forced, str) else forced_modes(root, forced)
+    if 0 in numbers:
+        numbers[0] = mode_of(reads(numbers[0]), emitted)
+    fill_modes(root, numbers, emitted)  # refuses what does not fit
+    return assign_modes(root, pricer, emitted, numbers)
+
+
+def apart(node: Node) -> Node:
+    """The same tree, each node an object of its own: what is read twice is two operators."""
+    match node:
+        case StreamScan() | TableScan():
+            return replace(node)
+        case Join() | SetOperation():
+            return replace(node, left=apart(node.left), right=apart(node.right))
+        case UnionAll():
+            return replace(node, inputs=tuple(map(apart, node.inputs)))
+        case _:
+            return replace(node, input=apart(node.input))
 
 
 def fixed_cost(root: Node, pricer: Pricer, form: Form, written: Form) -> float:
@@ -124,6 +195,12 @@ class Search:
         self._strategy = strategy
         self._solved: dict[tuple[Node, bool], Options] = {}
         self._orders: dict[Node, JoinOrder] = {}
+
+    def best(self, root: Node) -> Options:
+        """The cheapest plans of a query."""
+        if self._strategy == "none":
+            return options_of(separate_joins(root), self._pricer, itertools.count(), {})
+        return self.solve(root, False)
 
     def solve(self, node: Node, sets: bool) -> Options:
         """The cheapest plans of a node, by form; sets: nobody above cares how often a row is there."""
@@ -149,7 +226,7 @@ class Search:
                 below = self.solve(node.input, sets)
                 flow = next(iter(below.values())).flow
                 return through(node, self._pricer, below, self._pricer.estimates.flow(node, [flow]))
-            case SetOperation(kind="except") if self._strategy != "none":
+            case SetOperation(kind="except"):
                 factored = factor_difference(node, sets)
                 if factored is None:
                     return self._operator(node, sets)
@@ -178,41 +255,17 @@ class Search:
 
     def _joined(self, node: Node, sets: bool) -> Options | None:
         """The cheapest plans of the joins at the top of a node; None if there are none."""
-        graph = read_graph(node) if self._strategy != "none" else as_written(node)
+        graph = read_graph(node)
         if graph is None:
             return None
-        if self._strategy == "none" or len(graph.cluster.items) > MOST_ORDERED:
-            graph = as_written(node)
-            if graph is None:
-                return None
-            plans, columns = self._in_order(graph)
-            return {form: self._restored(node, graph, form, plan, columns) for form, plan in plans.items()}
+        if len(graph.cluster.items) > MOST_ORDERED:
+            return options_of(separate_joins(node), self._pricer, itertools.count(), {})
         order = JoinOrder(graph, self._pricer, self.solve, self._strategy == "exhaustive", sets)
         self._orders[node] = order
         found: dict[Form, Assigned] = {}
         for form in order.forms():
             found[form] = self._restored(node, graph, form, *order.plan(form))
         return found
-
-    def _in_order(self, graph: JoinGraph) -> tuple[Options, tuple[int, ...]]:
-        """Inner joins one after the other, as the text has them."""
-        cluster = graph.cluster
-        first, *others = order_joins(cluster)
-        plans, columns = self.solve(cluster.items[first], False), tuple(cluster.columns(first))
-        wanted = list(cluster.conditions)
-        for item in others:
-            right = self.solve(cluster.items[item], False)
-            columns = (*columns, *cluster.columns(item))
-            places = {column: place for place, column in enumerate(columns)}
-            now = [part for part in wanted if columns_of(part) <= set(columns)]
-            wanted = [part for part in wanted if part not in now]
-            condition = conjunction(tuple(move_columns(part, places.__getitem__) for part in now))
-            left = next(iter(plans.values()))
-            node = Join("inner", left.node, next(iter(right.values())).node, condition, cluster.position)
-            flows = [left.flow, next(iter(right.values())).flow]
-            out = self._pricer.estimates.flow(node, flows)
-            plans = cheapest(node, self._pricer.operator(node, flows, out), [plans, right], out)
-        return plans, columns
 
     def _restored(
         self, node: Node, graph: JoinGraph, form: Form, plan: Assigned, columns: Sequence[int]
@@ -222,12 +275,6 @@ class Search:
         outputs = tuple(move_columns(one, places.__getitem__) for one in graph.cluster.outputs)
         project = Project(plan.node, outputs, node.fields)
         return through(project, self._pricer, {form: plan}, plan.flow)[form]
-
-
-def as_written(node: Node) -> JoinGraph | None:
-    """The inner joins at the top of a node, all else left where it stands."""
-    graph = collect(node, False)
-    return None if len(graph.cluster.items) == 1 else place_conditions(graph)
 
 
 def sets_below(node: Node, sets: bool) -> list[bool]:

@@ -109,12 +109,11 @@ class JoinOrder:
     def forms(self) -> list[Form]:
         return [form for form in FORMS if form in self._best(self.everything)]
 
-    def alternatives(self, form: Form) -> list[tuple[float, Assigned]]:
-        """The cheapest plan for each last step there is, the best first."""
+    def alternatives(self) -> list[tuple[float, Assigned]]:
+        """The cheapest plan for each last step there is, the best first, whichever form it writes."""
         found: list[Step] = []
         for way, costs, inputs in self._ways(self.everything):
-            steps = [step for step in self._priced(way, costs, inputs) if writes(step.mode) == form]
-            found += sorted(steps, key=lambda step: step.cost)[:1]
+            found += sorted(self._priced(way, costs, inputs), key=lambda step: step.cost)[:1]
         found.sort(key=lambda step: step.cost)
         return [(step.cost, self._assemble(self.everything, step)[0]) for step in found]
 

@@ -1,4 +1,4 @@
-"""Every rule that moves a difference or an anti join past a join: against DuckDB, and where it does not fire."""
+"""The rules that move differences and anti joins past joins: against DuckDB, and where they do not fire."""
 
 from __future__ import annotations
 
