@@ -48,6 +48,12 @@ class RowBuffer:
         self.data[at : at + len(values)] = values
         self.end += len(values)
 
+    def extend(self, rows: int) -> NDArray:
+        """Add rows at the end, to be written by the caller."""
+        self.reserve(rows)
+        self.end += rows
+        return self.run(self.end - rows, self.end)
+
     def drop(self, row: int) -> None:
         """Forget the rows below `row`."""
         self.tail = min(max(self.tail, row), self.end)

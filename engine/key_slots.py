@@ -9,6 +9,7 @@ numbered row has, when they are many.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,18 @@ from .buffer import RowBuffer
 from .fingerprint import fingerprint
 from .groups import frozen
 from .kernels import key_slots as kernels
+from .keys import encode_values
 from .store import valid_bytes
 from .types import SqlType
 
 MIN_SLOTS = 1024
+NEAR = 65_536  # keys so close to the least of the first rows have a short cut
+NOT_NEAR = np.empty(0, np.int32)
 NO_SLOTS = np.empty(0, np.int64)
+NO_INTS = frozen(NO_SLOTS)
 NO_BYTES = frozen(np.empty(0, np.uint8))
+Keys: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
+"""The fingerprints of rows and which have a NULL in them, as the kernels read them."""
 
 
 class KeySlots:
@@ -35,54 +42,57 @@ class KeySlots:
     def clear(self) -> None:
         """Begin with no key."""
         self.used = 0
-        self._a, self._b = np.empty(MIN_SLOTS, np.int64), np.empty(MIN_SLOTS, np.int64)
+        self._keys = np.empty((MIN_SLOTS, 2), np.int64)
         self._table = np.full(2 * MIN_SLOTS, -1, np.int32)
+        self._near, self._low = NOT_NEAR, 0
 
-    def insert(self, a: NDArray, b: NDArray, null: NDArray) -> NDArray:
-        """The slots of rows, new ones for new keys."""
-        slots = np.empty(len(a), np.int64)
-        at, rows = 0, (frozen(a), frozen(b), frozen(null))
+    def insert(self, keys: Keys, slots: NDArray) -> NDArray:
+        """The slots of rows, new ones for new keys, written to `slots`."""
+        at, near = 0, self._near
+        if not len(near) and len(slots) > MIN_SLOTS and not len(keys[1]):
+            near = self._near = np.full(NEAR, -1, np.int32)
+            self._low = int(keys[0].min())
         while True:
-            at, self.used = kernels.insert_keys(*rows, at, self._table, self._a, self._b, self.used, slots)
-            if at == len(a):
+            at, self.used = kernels.insert_keys(
+                *keys, at, self._table, self._keys, near, self._low, self.used, slots
+            )
+            if at == len(slots):
                 return slots
-            self._resize(2 * len(self._a))
+            old, self._keys = self._keys, np.empty((2 * len(self._keys), 2), np.int64)
+            self._keys[: self.used] = old[: self.used]
+            self._fill_table()
 
-    def find(self, a: NDArray, b: NDArray, null: NDArray) -> NDArray:
-        """The slots of rows, -1 for keys that have none."""
-        slots = np.empty(len(a), np.int64)
-        kernels.find_keys(frozen(a), frozen(b), frozen(null), self._table, self._a, self._b, slots)
+    def find(self, keys: Keys, slots: NDArray) -> NDArray:
+        """The slots of rows, -1 for keys that have none, written to `slots`."""
+        kernels.find_keys(*keys, self._table, self._keys, slots)
         return slots
-
-    def _resize(self, size: int) -> None:
-        old_a, old_b = self._a, self._b
-        self._a, self._b = np.empty(size, np.int64), np.empty(size, np.int64)
-        self._a[: self.used], self._b[: self.used] = old_a[: self.used], old_b[: self.used]
-        self._table = np.full(2 * size, -1, np.int32)
-        kernels.place_slots(self._table, self._a, self._b, self.used)
 
     def keep_only(self, rows: Sequence[NDArray]) -> None:
         """Forget the keys that none of these rows has; the rows' slots are changed in place."""
-        old_a, old_b, used = self._a, self._b, self.used
-        number = np.full(used, -1, np.int64)
+        old, number = self._keys, np.full(self.used, -1, np.int64)
         size = MIN_SLOTS
-        while size < min(used, sum(map(len, rows))):
+        while size < min(self.used, sum(map(len, rows))):
             size *= 2
-        self._a, self._b, self.used = np.empty(size, np.int64), np.empty(size, np.int64), 0
+        self._keys, self.used, self._near = np.empty((size, 2), np.int64), 0, NOT_NEAR
         for slots in rows:
-            self.used = kernels.renumber_slots(slots, number, old_a, old_b, self._a, self._b, self.used)
-        self._table = np.full(2 * size, -1, np.int32)
-        kernels.place_slots(self._table, self._a, self._b, self.used)
+            self.used = kernels.renumber_slots(slots, number, old, self._keys, self.used)
+        self._fill_table()
+
+    def _fill_table(self) -> None:
+        self._table = np.full(2 * len(self._keys), -1, np.int32)
+        kernels.place_slots(self._table, self._keys, self.used)
 
     @property
     def nbytes(self) -> int:
-        return int(self._a.nbytes + self._b.nbytes + self._table.nbytes)
+        return int(self._keys.nbytes + self._table.nbytes + self._near.nbytes)
 
     def _check(self) -> None:
         there = np.sort(self._table[self._table >= 0])
         assert np.array_equal(there, np.arange(self.used)), "the table has other slots than are in use"
-        pairs = np.stack([self._a[: self.used], self._b[: self.used]])
-        assert np.unique(pairs, axis=1).shape[1] == self.used, "a key has two slots"
+        assert len(np.unique(self._keys[: self.used], axis=0)) == self.used, "a key has two slots"
+        places = np.flatnonzero(self._near >= 0)
+        known = self._keys[self._near[places]]
+        assert not known[:, 1].any() and bool((known[:, 0] == places + self._low).all()), "a wrong short cut"
 
 
 class SlotReader:
@@ -107,26 +117,30 @@ class SlotReader:
         if not self._columns:
             return np.zeros(batch.length, np.int64)
         if not self.is_numbered:
-            return (self._slots.insert if insert else self._slots.find)(*self._keys(batch))
+            slots = np.empty(batch.length, np.int64)
+            return (self._slots.insert if insert else self._slots.find)(self._keys(batch), slots)
         assert batch.first_row is not None, "rows without numbers"
         kept, first, end = self.kept, batch.first_row, batch.first_row + batch.length
         if first > kept.end:  # rows in between have come and gone unseen
             kept = self.kept = RowBuffer("int64", first)
         kept.drop(first)
-        new = kept.end - first
-        if new < batch.length:
-            kept.append(self._slots.insert(*self._keys(batch.slice(new, batch.length))))
+        seen = kept.end - first
+        if seen < batch.length:
+            keys = self._keys(batch.slice(seen, batch.length))
+            self._slots.insert(keys, kept.extend(batch.length - seen))
         return kept.run(first, end)
 
-    def _keys(self, batch: Batch) -> tuple[NDArray, NDArray, NDArray]:
+    def _keys(self, batch: Batch) -> Keys:
         arrays = [batch.column(column) for column in self._columns]
+        has_nulls = any(array.null_count for array in arrays)
+        if len(arrays) == 1 and not has_nulls and self._types[0] is not SqlType.VARCHAR:
+            return frozen(encode_values(arrays[0], self._types[0])), NO_INTS, NO_BYTES
         a, b = fingerprint(arrays, self._types, batch.length)
-        if self._nulls or not any(array.null_count for array in arrays):
-            return a, b, NO_BYTES
-        null = np.zeros(batch.length, np.uint8)
-        for array in arrays:
-            null |= valid_bytes(array) == 0
-        return a, b, null
+        null = np.zeros(batch.length if has_nulls and not self._nulls else 0, np.uint8)
+        if len(null):
+            for array in arrays:
+                null |= valid_bytes(array) == 0
+        return frozen(a), frozen(b), frozen(null)
 
 
 def tidy(slots: KeySlots, readers: Sequence[SlotReader]) -> None:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.engine.operators.rows_window import RowsWindow
+from penstock.engine.operators.whole_window import WholeWindow
 from penstock.engine.pipeline import Part, Pipeline
-from penstock.engine.plan import ArriveNode, LifetimeNode, SelectNode, SourceNode, plan_nodes
+from penstock.engine.plan import (
+    ArriveNode,
+    LifetimeNode,
+    SelectNode,
+    SourceNode,
+    WholeWindowNode,
+    plan_nodes,
+)
 from penstock.engine.window import MAX_TS
 
 
@@ -39,7 +47,7 @@ def filled_from(part: Part, start: int, started: Mapping[str, int]) -> int:
     if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
         sizes = [size for size in node.sizes if size is not None]
         return start + min(sizes) if sizes else MAX_TS
-    if not isinstance(node, ArriveNode):
+    if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input
     if not isinstance(below, SourceNode) or below.stream not in started:
@@ -47,5 +55,5 @@ def filled_from(part: Part, start: int, started: Mapping[str, int]) -> int:
     if node.window.kind == "range":
         return MAX_TS if node.window.size is None else start + node.window.size
     operator = part.operators[0]
-    assert isinstance(operator, RowsWindow), "a ROWS window is kept by a RowsWindow"
+    assert isinstance(operator, RowsWindow | WholeWindow), "a ROWS window is kept by one of these"
     return MAX_TS if operator.filled is None else operator.filled

@@ -76,3 +76,17 @@ def test_explain_shows_tables_and_takes_their_files() -> None:
     words = ["explain", "q.sql", "-i", "sales=sales.csv", "-i", "favourite=favourite.csv", "--expiry", "nta"]
     shown = invoke(*words).stdout
     assert "Table favourite" in shown and "expiry nta" in shown and "HOP BY 4 SECONDS  EMIT COMPLETE" in shown
+
+
+@pytest.mark.parametrize("modes", ["DIDO", "CICO"])
+def test_modes_of_hopping_queries_can_be_forced(modes: str) -> None:
+    files = ["-i", "sales=sales.csv", "-i", "favourite=favourite.csv"]
+    result = invoke("run", "q.sql", "-q", *files, "--modes", modes)
+    assert rows(result.stdout, "report") == rows(invoke("run", "q.sql", "-q", *files).stdout, "report")
+    shown = {"DIDO": "aggregate 1 DICO: changes in", "CICO": "aggregate 1 CICO: whole answers in and out"}
+    assert shown[modes] in invoke("explain", "q.sql", "--modes", modes).stdout
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    result = CliRunner().invoke(main, ["run", "q.sql", "-i", "sales=sales.csv", "--modes", "CACO"])
+    assert result.exit_code == 2 and "CACO" in result.stderr

@@ -1,90 +1,108 @@
 """A number for every key that has come: slots, by open addressing on the key's fingerprint.
 
 table   int32[a power of two]: slot by fingerprint, -1 for none. Never more than half full.
-a, b    int64 by slot: the fingerprint
+keys    int64[slots, 2]: the fingerprint by slot
+row_a   int64 per row: the first word of its fingerprint; row_b: the second, empty if it is 0 in all rows
 null    uint8 per row: 1 if its key has a NULL, which has no slot (-1); empty if there is none
+near    int32 by key less `low`, of keys of one word: the slot once it is known, else -1. Integers often stand
+        close together, and one array is read faster than a table and what it points to.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from .hash import bucket_of, shift_of
-from .jit import kernel
+from .jit import expand, kernel
+
+
+@expand
+def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
+    """Cell of the table that has this key's slot, or the empty one where it would be."""
+    mask = len(table) - 1
+    cell = bucket_of(a ^ b, shift)
+    while True:
+        slot = table[cell]
+        if slot < 0 or (keys[slot, 0] == a and keys[slot, 1] == b):
+            break
+        cell = (cell + 1) & mask
+    return cell
 
 
 @kernel
-def insert_keys(row_a, row_b, null, first, table, a, b, used, slots):  # type: ignore[no-untyped-def]
+def insert_keys(  # type: ignore[no-untyped-def]
+    row_a, row_b, null, first, table, keys, near, low, used, slots
+):  # fmt: skip
     """The slots of rows from `first` on, new ones for new keys. slots: int64 per row, the caller's.
 
     Returns the row to go on with (one that finds no room, or the number of rows) and the slots in use.
     """
     shift = shift_of(len(table))
-    mask = len(table) - 1
+    is_short = len(row_b) == 0
     for row in range(first, len(row_a)):
         if len(null) and null[row]:
             slots[row] = -1
             continue
-        cell = bucket_of(row_a[row] ^ row_b[row], shift)
-        while True:
-            slot = table[cell]
-            if slot < 0 or (a[slot] == row_a[row] and b[slot] == row_b[row]):
-                break
-            cell = (cell + 1) & mask
+        a = row_a[row]
+        place = np.uint64(a - low)  # wraps round far away
+        is_near = is_short and place < np.uint64(len(near))
+        if is_near and near[place] >= 0:
+            slots[row] = near[place]
+            continue
+        b = np.int64(0) if is_short else row_b[row]
+        cell = find_cell(table, keys, shift, a, b)
+        slot = table[cell]
         if slot < 0:
-            if used == len(a):
+            if used == len(keys):
                 return row, used
-            slot = used
+            slot = np.int32(used)
             table[cell] = slot
-            a[slot] = row_a[row]
-            b[slot] = row_b[row]
+            keys[slot, 0] = a
+            keys[slot, 1] = b
             used += 1
+        if is_near:
+            near[place] = slot
         slots[row] = slot
     return len(row_a), used
 
 
 @kernel
-def find_keys(row_a, row_b, null, table, a, b, slots):  # type: ignore[no-untyped-def]
+def find_keys(row_a, row_b, null, table, keys, slots):  # type: ignore[no-untyped-def]
     """The slots of rows, -1 where the key has none. slots: int64 per row, the caller's."""
     shift = shift_of(len(table))
-    mask = len(table) - 1
     for row in range(len(row_a)):
         slots[row] = -1
-        if len(null) and null[row]:
-            continue
-        cell = bucket_of(row_a[row] ^ row_b[row], shift)
-        while table[cell] >= 0:
-            slot = table[cell]
-            if a[slot] == row_a[row] and b[slot] == row_b[row]:
-                slots[row] = slot
-                break
-            cell = (cell + 1) & mask
+        if len(null) == 0 or not null[row]:
+            b = np.int64(0) if len(row_b) == 0 else row_b[row]
+            slots[row] = table[find_cell(table, keys, shift, row_a[row], b)]
 
 
 @kernel
-def place_slots(table, a, b, used):  # type: ignore[no-untyped-def]
+def place_slots(table, keys, used):  # type: ignore[no-untyped-def]
     """Put all slots into an empty table."""
     shift = shift_of(len(table))
     mask = len(table) - 1
     for slot in range(used):
-        cell = bucket_of(a[slot] ^ b[slot], shift)
+        cell = bucket_of(keys[slot, 0] ^ keys[slot, 1], shift)
         while table[cell] >= 0:
             cell = (cell + 1) & mask
         table[cell] = slot
 
 
 @kernel
-def renumber_slots(slots, number, a, b, new_a, new_b, count):  # type: ignore[no-untyped-def]
+def renumber_slots(slots, number, keys, new_keys, count):  # type: ignore[no-untyped-def]
     """Give the slots that rows have new numbers from `count` on. slots: int64 per row, changed in place.
 
-    number: int64 by old slot, -1 for one that has no new number yet; new_a, new_b: the fingerprints by new
-    slot. Returns how many numbers are given.
+    number: int64 by old slot, -1 for one that has no new number yet; new_keys: by new slot, the caller's.
+    Returns how many numbers are given.
     """
     for row in range(len(slots)):
         slot = slots[row]
         if slot >= 0:
             if number[slot] < 0:
                 number[slot] = count
-                new_a[count] = a[slot]
-                new_b[count] = b[slot]
+                new_keys[count, 0] = keys[slot, 0]
+                new_keys[count, 1] = keys[slot, 1]
                 count += 1
             slots[row] = number[slot]
     return count

@@ -179,7 +179,8 @@ class Sink:
                 self._failed(error)
 
     def _record_batch(self, batch: Batch) -> pa.RecordBatch:
-        arrays = [pa.Array.from_buffers(pa.timestamp("us"), batch.length, [None, pa.py_buffer(batch.ts)])]
+        times = pa.py_buffer(np.ascontiguousarray(batch.ts))
+        arrays = [pa.Array.from_buffers(pa.timestamp("us"), batch.length, [None, times])]
         if self.is_changes:
             arrays.append(pa.array(batch.signs))
         columns = [batch.column(i) for i in range(batch.width)]

@@ -97,7 +97,7 @@ class WholeWindow:
         end = times.tail + int(times.live.searchsorted(boundary, side="right"))
         batch = self._run(end) if not self._partition else self._partitions(end)
         if batch is not None:
-            batch.ts = np.full(batch.length, boundary, np.int64)
+            batch.ts = np.broadcast_to(np.int64(boundary), batch.length)
             self.counters.rows_out += batch.length
             self.output.put(batch)
             self._next = boundary + self._hops.size

@@ -1,0 +1,213 @@
+"""Modes of hopping operators: names, what may be forced, EXPLAIN, other types than numbers, what is kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from oracle import rows_of
+
+import penstock
+
+MODES = ["DIDO", "DICO", "CICO", "CIDO"]
+DECLARE = (
+    "CREATE STREAM a (ts TIMESTAMP, k VARCHAR, n BIGINT, f BOOLEAN);"
+    "CREATE STREAM b (ts TIMESTAMP, k VARCHAR, n BIGINT, f BOOLEAN);"
+)
+TWICE = (
+    "SELECT DISTINCT a.n FROM a [RANGE 10 us] JOIN b [RANGE 10 us] ON a.k = b.k "
+    "WHERE EXISTS (SELECT * FROM b [RANGE 5 us] AS c WHERE c.n = a.n) HOP BY 5 us"
+)
+
+
+def make(modes: str = "auto", **more: Any) -> penstock.Engine:
+    engine = penstock.Engine(modes=modes, **more)
+    engine.execute(DECLARE)
+    return engine
+
+
+def modes_of(engine: penstock.Engine) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def visit(node: dict[str, Any]) -> None:
+        if "mode" in node:
+            found[node["operator"]] = node["mode"]
+        for part in (*node.get("inputs", []), *([node["plan"]] if "plan" in node else [])):
+            visit(part)
+
+    for query in json.loads(engine.explain(json=True))["queries"]:
+        visit(query)
+    return found
+
+
+def test_forced_modes_by_name() -> None:
+    engine = make()
+    engine.query(TWICE, modes={"distinct 1": "CIDO", "join 1": "DICO"})
+    found = modes_of(engine)
+    assert (found["distinct 1"], found["join 1"], found["join 2"]) == ("CICO", "DICO", "DIDO")
+    text = engine.explain()
+    assert "join 1 DICO: changes in, whole answers out" in text and "scan 3 DIDO" in text
+
+
+@pytest.mark.parametrize(("mode", "top", "below"), [
+    ("DIDO", "DICO", "DIDO"), ("DICO", "DICO", "DIDO"), ("CICO", "CICO", "CICO"), ("CIDO", "CICO", "CICO"),
+])  # fmt: skip
+def test_one_mode_for_all(mode: str, top: str, below: str) -> None:
+    """The topmost operator writes what the query emits, those below write what is read above them."""
+    engine = make(mode)
+    engine.query(TWICE)
+    found = modes_of(engine)
+    assert (found["distinct 1"], found["join 1"], found["join 2"]) == (top, below, below)
+
+
+@pytest.mark.parametrize(("modes", "message"), [
+    ({"distinct 1": "CICO", "join 1": "DIDO"}, "`join 1` to write what `distinct 1` reads, found `DIDO`"),
+    ({"join 7": "CICO"}, "Expected modes of distinct 1, join 1, .*found one of `join 7`. Did you mean"),
+    ({"join 1": "CACO"}, "Expected a mode to be one of DIDO, DICO, CICO, CIDO or auto, found `CACO`"),
+    ({"scan 1": "DIDO", "scan 2": "DICO"}, "all below `join 2` to write the same"),
+    ("CACO", "Expected modes to be one of auto, DIDO, DICO, CICO, CIDO, found `CACO`"),
+])  # fmt: skip
+def test_refused_modes(modes: Any, message: str) -> None:
+    with pytest.raises(penstock.UsageError, match=message):
+        make().query(TWICE, modes=modes)
+
+
+def test_refused_execution() -> None:
+    with pytest.raises(penstock.UsageError, match="Expected execution to be one of waat, taat, found `tat`"):
+        make().query(TWICE, execution="tat")
+
+
+A = [
+    (1, "x", 1, True),
+    (3, None, 2, None),
+    (5, "y", 3, False),
+    (10, "x", 4, True),
+    (11, "", 5, None),
+    (22, "y", 1, True),
+]
+B = [(2, "x", 1, True), (5, "", 7, None), (10, None, 3, False), (15, "yy", 3, True), (21, "y", 5, True)]
+QUERIES = [
+    "SELECT a.k, b.n FROM {a} JOIN {b} ON a.k = b.k AND a.f = b.f",
+    "SELECT a.k, b.n, b.k FROM {a} FULL JOIN {b} ON a.k = b.k AND a.n < b.n",
+    "SELECT a.k, b.k FROM {a} LEFT JOIN {b} ON a.n > b.n",
+    "SELECT a.k, a.f FROM {a} WHERE NOT EXISTS (SELECT * FROM {b} WHERE a.k = b.k AND a.n <> b.n)",
+    "SELECT f, MIN(k), MAX(k), COUNT(DISTINCT k), SUM(n), COUNT(*) FROM {a} GROUP BY f",
+    "SELECT MIN(k), COUNT(DISTINCT f), AVG(n) FROM {b}",
+    "SELECT k, f FROM {a} EXCEPT ALL SELECT k, f FROM {b}",
+    "SELECT k, NULL AS nothing FROM {a} UNION SELECT k, NULL FROM {b}",
+    "SELECT k, n FROM {a} UNION ALL SELECT k, n FROM {b}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("size", "hop"), [(10, 5), (5, 5), (2, 7), (30, 4)], ids=["", "tumbling", "gaps", "long"]
+)
+@pytest.mark.parametrize("sql", QUERIES)
+def test_every_type_oracle(sql: str, size: int, hop: int) -> None:
+    """A row at 5 or 10 belongs to the hop at that very time, one of a window of 5 at 5 not to the next."""
+    names = ["ts", "k", "n", "f"]
+    types = [pa.int64(), pa.string(), pa.int64(), pa.bool_()]
+    tables = {
+        name: pa.table([pa.array(c, t) for c, t in zip(zip(*rows, strict=True), types, strict=True)], names)
+        for name, rows in (("a", A), ("b", B))
+    }
+    window = {name: f"{name} [RANGE {size} us]" for name in "ab"}
+    found = []
+    for modes in MODES:
+        engine = make(modes)
+        query = engine.query(f"{sql.format(**window)} HOP BY {hop} us")
+        for name, table in tables.items():
+            engine.push(name, table)
+        engine.advance(40)
+        engine.close()
+        rows: dict[int, list[Any]] = {}
+        for row in rows_of(query.results()):
+            rows.setdefault(row[0], []).append(row[1:])
+        found.append(rows)
+    for boundary in range(-(-1 // hop) * hop, 41, hop):
+        with duckdb.connect() as connection:
+            for name, table in tables.items():
+                connection.register(f"{name}_all", table)
+                alive = f"ts <= {boundary} AND ts > {boundary - size}"
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_all WHERE {alive}")
+            wanted = connection.execute(sql.format(a="a", b="b")).fetchall()
+        for modes, rows in zip(MODES, found, strict=True):
+            given = rows.pop(boundary, [])
+            assert sorted(map(repr, given)) == sorted(map(repr, wanted)), f"{modes} at {boundary}"
+    assert not any(found)
+
+
+@pytest.mark.parametrize("modes", MODES)
+def test_state_is_dropped(modes: str) -> None:
+    """Ever new keys: when all windows are empty nothing is kept of any, also not of the keys."""
+    engine = make(modes)
+    engine.query("SELECT a.k FROM a [RANGE 10 us] JOIN b [RANGE 10 us] ON a.k = b.k HOP BY 5 us", name="join")
+    engine.query(
+        "SELECT k FROM a [RANGE 10 us] EXCEPT SELECT k FROM b [RANGE 10 us] HOP BY 5 us", name="except"
+    )
+    bytes_ = []
+    for start in range(0, 200_000, 10_000):
+        keys = [str(i) for i in range(start, start + 10_000)]
+        ts = [i // 1000 for i in range(start, start + 10_000)]
+        for stream in "ab":
+            engine.push(stream, {"ts": ts, "k": keys, "n": [1] * 10_000, "f": [True] * 10_000})
+        operators = [one for q in engine.stats()["queries"].values() for one in q["operators"]]
+        operators += [one for group in engine.stats()["groups"] for one in group["operators"]]
+        bytes_.append(sum(one["state_bytes"] for one in operators if one["kind"] != "Sink"))
+    assert max(bytes_[10:]) < 1.5 * max(bytes_[:10])
+    engine.advance(1_000)
+    engine._runtime._check()
+    operators = [one for q in engine.stats()["queries"].values() for one in q["operators"]]
+    operators += [one for group in engine.stats()["groups"] for one in group["operators"]]
+    kept = {one["kind"]: one["state_rows"] for one in operators if one["state_rows"]}
+    assert not {kind for kind in kept if kind not in ("Sink", "WholeJoin", "WholeTally", "WindowJoin")}
+    engine.close()
+
+
+def test_a_large_answer_comes_in_bounded_batches() -> None:
+    engine = make("CICO")
+    query = engine.query("SELECT a.n FROM a [RANGE 10 us] CROSS JOIN b [RANGE 10 us] HOP BY 5 us")
+    sizes: list[int] = []
+    query.subscribe(lambda rows: sizes.append(rows.num_rows))
+    for stream in "ab":
+        engine.push(stream, {"ts": [1] * 400, "k": ["x"] * 400, "n": [1] * 400, "f": [True] * 400})
+    engine.advance(6)
+    assert sum(sizes) == 160_000 and max(sizes) <= 32_768
+    engine.close()
+
+
+def test_a_failing_condition_stops_after_the_hops_before() -> None:
+    """At 10 the residual divides by zero; what was said at 5 stays said."""
+    for modes in ("DICO", "CICO"):
+        engine = make(modes)
+        sql = "SELECT a.n FROM a [RANGE 5 us] JOIN b [RANGE 5 us] ON a.k = b.k AND a.n // b.n > 0 HOP BY 5 us"
+        query = engine.query(sql)
+        row = {"k": ["x", "x"], "f": [True, True]}
+        engine.push("a", {"ts": [1, 7], "n": [4, 4], **row})
+        engine.push("b", {"ts": [2, 8], "n": [2, 0], **row})
+        with pytest.raises(penstock.DataError, match="zero"):
+            engine.advance(20)
+        assert rows_of(query.results()) == [(5, 4)]
+        with pytest.raises(penstock.DataError, match="zero"):
+            query.results()
+
+
+def test_a_query_that_starts_late_is_the_same_in_every_mode() -> None:
+    found = []
+    for modes in MODES:
+        engine = make(modes)
+        for stream in "ab":
+            engine.push(stream, {"ts": [1, 5], "k": ["x", "y"], "n": [1, 2], "f": [True, None]})
+        query = engine.query(
+            "SELECT k FROM a [RANGE 10 us] UNION ALL SELECT k FROM b [RANGE 10 us] HOP BY 5 us"
+        )
+        total = engine.query("SELECT COUNT(*) FROM a [ROWS 2] HOP BY 5 us")
+        for stream in "ab":
+            engine.push(stream, {"ts": [5, 11], "k": ["u", "v"], "n": [1, 2], "f": [True, None]})
+        engine.advance(30)
+        found.append((sorted(rows_of(query.results())), rows_of(total.results()), query.complete_from))
+        engine.close()
+    assert all(one == found[0] for one in found) and found[0][0]
