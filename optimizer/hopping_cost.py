@@ -118,10 +118,7 @@ class HoppingCosts:
         whole = dict(self.group(below, out))
         if self.only == "complete":
             return whole
-        return whole | {
-            "DIDO": combined + out.changes * w.hop_say,
-            "DICO": combined + out.rows * w.hop_say,
-        }
+        return whole | {"DIDO": combined + out.changes * w.hop_slot, "DICO": combined}
 
     def union(self, out: Flow) -> Costs:
         """Rows are passed on (5.1.4: stateless in DIDO and CICO)."""

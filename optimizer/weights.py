@@ -92,7 +92,7 @@ class Weights:
     hop_whole_group: float = 3e-8
     hop_say: float = 5e-8
     hop_pane: float = 2e-8
-    hop_slot: float = 5e-9
+    hop_slot: float = 2e-8
     hop_fold: float = 6e-8
     hop_fold_change: float = 6e-8
     hop_compare: float = 6e-8
