@@ -5,10 +5,13 @@
 
 Appending is amortised O(1): when the free part is used up, the live rows move into a new array twice the
 size they need. They always move into a *new* array, so whoever still holds the old one (a result that has
-not been gathered yet) keeps reading the rows it saw.
+not been gathered yet) keeps reading the rows it saw. With `slides` they move to the front of the same array
+if nobody holds it: fresh memory costs several times what writing to it does.
 """
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +23,29 @@ MANY_ROWS = 65_536
 class RowBuffer:
     """Rows [tail, end) of one fixed-width column; row r is `data[r - base]`."""
 
-    __slots__ = ("base", "data", "end", "tail")
+    __slots__ = ("base", "data", "end", "slides", "tail")
 
     def __init__(self, dtype: str | np.dtype, first_row: int = 0) -> None:
         self.data: NDArray = np.empty(MIN_ROWS, dtype)
         self.base = self.tail = self.end = first_row
+        self.slides = False
 
     def __len__(self) -> int:
         return self.end - self.tail
 
     def reserve(self, rows: int) -> None:
         """Make room for `rows` more."""
-        if self.end - self.base + rows > len(self.data):
+        if self.end - self.base + rows > len(self.data) and not (self.slides and self._slide(rows)):
             self._move(rows)
+
+    def _slide(self, rows: int) -> bool:
+        """Move the live rows to the front, if there is room then and nobody else has any of the array."""
+        size = len(self.data)
+        if 2 * len(self) > size or len(self) + rows > size or sys.getrefcount(self.data) > 2:
+            return False  # one reference is ours, one that of the call
+        self.data[: len(self)] = self.live
+        self.base = self.tail
+        return True
 
     def _move(self, rows: int) -> None:
         """Put the live rows into a new array with room for `rows` more, and as many again."""

@@ -25,9 +25,10 @@ from .types import SqlType
 
 MIN_SLOTS = 1024
 NEAR = 65_536  # keys so close to the least of the first rows have a short cut
+MAX_KEY = (1 << 63) - 1
 NOT_NEAR = np.empty(0, np.int32)
-NO_SLOTS = np.empty(0, np.int64)
-NO_INTS = frozen(NO_SLOTS)
+NO_SLOTS = np.empty(0, np.int32)
+NO_INTS = frozen(np.empty(0, np.int64))
 NO_BYTES = frozen(np.empty(0, np.uint8))
 Keys: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 """The fingerprints of rows and which have a NULL in them, as the kernels read them."""
@@ -54,7 +55,15 @@ class KeySlots:
             self._low = int(keys[0].min())
         while True:
             at, self.used = kernels.insert_keys(
-                *keys, at, self._table, self._keys, near, self._low, self.used, slots
+                *keys,
+                at,
+                self._table,
+                self._keys,
+                near,
+                self._low,
+                min(self._low + len(near), MAX_KEY),
+                self.used,
+                slots,
             )
             if at == len(slots):
                 return slots
@@ -107,7 +116,8 @@ class SlotReader:
         self._columns = tuple(columns)
         self._nulls = nulls
         self.is_numbered = numbered
-        self.kept = RowBuffer("int64")
+        self.kept = RowBuffer("int32")
+        self.kept.slides = True
         """By row number."""
 
     def read(self, batch: Batch | None, insert: bool) -> NDArray:
@@ -115,14 +125,15 @@ class SlotReader:
         if batch is None:
             return NO_SLOTS
         if not self._columns:
-            return np.zeros(batch.length, np.int64)
+            return np.zeros(batch.length, np.int32)
         if not self.is_numbered:
-            slots = np.empty(batch.length, np.int64)
+            slots = np.empty(batch.length, np.int32)
             return (self._slots.insert if insert else self._slots.find)(self._keys(batch), slots)
         assert batch.first_row is not None, "rows without numbers"
         kept, first, end = self.kept, batch.first_row, batch.first_row + batch.length
         if first > kept.end:  # rows in between have come and gone unseen
-            kept = self.kept = RowBuffer("int64", first)
+            kept = self.kept = RowBuffer("int32", first)
+            kept.slides = True
         kept.drop(first)
         seen = kept.end - first
         if seen < batch.length:

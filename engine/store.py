@@ -84,6 +84,9 @@ class FixedColumn:
         if self.valid is not None:
             self.valid.drop(row)
 
+    def buffers(self) -> list[RowBuffer]:
+        return [self.values]
+
     def view(self) -> FixedView:
         return FixedView(self._type, self.values.data, self.values.base, self.valid)
 
@@ -145,6 +148,9 @@ class TextColumn:
         if self.valid is not None:
             self.valid.drop(row)
 
+    def buffers(self) -> list[RowBuffer]:
+        return [self.starts, self.data]
+
     def view(self) -> TextView:
         return TextView(self.starts, self.data, self.valid)
 
@@ -183,6 +189,13 @@ class Store:
         self.ts.append(ts)
         for column, array in zip(self.columns, arrays, strict=True):
             column.append(array)
+
+    def slide(self) -> None:
+        """Let columns use their memory again where nobody else has it."""
+        self.ts.slides = True
+        for column in self.columns:
+            for buffer in column.buffers():
+                buffer.slides = True
 
     def add_column(self, type_: SqlType) -> None:
         """Keep one more column, which is NULL in the rows that are there."""

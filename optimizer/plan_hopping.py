@@ -31,7 +31,7 @@ from .logical import Node, Query, StreamScan, TableScan, inputs_of, streams_of
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
 from .optimize_hopping import HoppingOptimizer
 from .order_joins import Cluster, collect_pair
-from .plan_changes import ChangesPlan, ChangesPlanner, expired, window_columns
+from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
 from .prune_columns import moved, moved_all
 from .separate_joins import separate_joins
 
@@ -61,7 +61,8 @@ def plan_hopping(
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat")
     node = planner.plan(root, range(len(query.fields)))
-    return ChangesPlan(node, "none" if emitted == "complete" else "all", decided)
+    is_net = emitted == "complete" or isinstance(node, HopDeltaNode)
+    return ChangesPlan(node, "none" if is_net else "all", decided)
 
 
 def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:
@@ -142,7 +143,7 @@ class HoppingPlanner(ChangesPlanner):
             return WholeWindowNode(node, scan.window, (), self._whole, self._label)
         source, partition, places = window_columns(scan, predicate, outputs)
         node = WholeWindowNode(source, scan.window, partition, self._whole, self._label)
-        return SelectNode(node, moved(predicate, places), moved_all(outputs, places))
+        return select(node, moved(predicate, places), moved_all(outputs, places))
 
     def _cluster(self, node: Node) -> Cluster:
         return collect_pair(node)

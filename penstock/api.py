@@ -351,12 +351,9 @@ class Engine:
             raise UsageError("Expected no rows yet, found some: plans adapt by themselves while rows flow")
         for query in list(self._queries.values()):
             self._drop(query.name)
-            self._start(
-                query.name,
-                query._bound,
-                self._plan(query._bound, query._counting, query.name, None, query._hopping),
-                query._counting,
-            )
+            planned = self._plan(query._bound, query._counting, query.name, None, query._hopping)
+            started = self._start(query.name, query._bound, planned, query._counting)
+            started._hopping = query._hopping
 
     def checkpoint(self, path: str) -> None:
         """Not built yet."""

@@ -17,7 +17,7 @@ import penstock
 
 QUERIES = [
     # three streams joined
-    "SELECT p.k, q.v, r.s FROM {p} JOIN {q} ON p.k = q.k JOIN {r} ON r.k = q.k",
+    "SELECT p.k, q.v, r.id FROM {p} JOIN {q} ON p.k = q.k JOIN {r} ON r.k = q.k",
     "SELECT p.k, COUNT(*) AS n, MAX(r.v) AS m FROM {p} JOIN {q} ON p.k = q.k "
     "JOIN {r} ON r.v = p.v GROUP BY p.k",
     # a difference below a join, and the other way round

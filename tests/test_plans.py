@@ -47,6 +47,7 @@ def explained(path: Path) -> str:
         index=options.get("index", "auto"),
         sharing=options.get("sharing", "unshared"),
         expiry=options.get("expiry", "auto"),
+        modes=options.get("modes", "auto"),
     )
     player = Player("auto")
     player.engine = engine

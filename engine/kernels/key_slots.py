@@ -4,8 +4,8 @@ table   int32[a power of two]: slot by fingerprint, -1 for none. Never more than
 keys    int64[slots, 2]: the fingerprint by slot
 row_a   int64 per row: the first word of its fingerprint; row_b: the second, empty if it is 0 in all rows
 null    uint8 per row: 1 if its key has a NULL, which has no slot (-1); empty if there is none
-near    int32 by key less `low`, of keys of one word: the slot once it is known, else -1. Integers often stand
-        close together, and one array is read faster than a table and what it points to.
+near    int32 by key less `low`, of keys of one word below `high`: the slot once it is known, else -1.
+        Integers often stand close together, and one array is read faster than a table and what it points to.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def insert_keys(  # type: ignore[no-untyped-def]
-    row_a, row_b, null, first, table, keys, near, low, used, slots
+    row_a, row_b, null, first, table, keys, near, low, high, used, slots
 ):  # fmt: skip
-    """The slots of rows from `first` on, new ones for new keys. slots: int64 per row, the caller's.
+    """The slots of rows from `first` on, new ones for new keys. slots: int32 per row, the caller's.
 
     Returns the row to go on with (one that finds no room, or the number of rows) and the slots in use.
     """
@@ -44,10 +44,9 @@ def insert_keys(  # type: ignore[no-untyped-def]
             slots[row] = -1
             continue
         a = row_a[row]
-        place = np.uint64(a - low)  # wraps round far away
-        is_near = is_short and place < np.uint64(len(near))
-        if is_near and near[place] >= 0:
-            slots[row] = near[place]
+        is_near = is_short and low <= a < high
+        if is_near and near[a - low] >= 0:
+            slots[row] = near[a - low]
             continue
         b = np.int64(0) if is_short else row_b[row]
         cell = find_cell(table, keys, shift, a, b)
@@ -61,14 +60,14 @@ def insert_keys(  # type: ignore[no-untyped-def]
             keys[slot, 1] = b
             used += 1
         if is_near:
-            near[place] = slot
+            near[a - low] = slot
         slots[row] = slot
     return len(row_a), used
 
 
 @kernel
 def find_keys(row_a, row_b, null, table, keys, slots):  # type: ignore[no-untyped-def]
-    """The slots of rows, -1 where the key has none. slots: int64 per row, the caller's."""
+    """The slots of rows, -1 where the key has none. slots: int32 per row, the caller's."""
     shift = shift_of(len(table))
     for row in range(len(row_a)):
         slots[row] = -1
@@ -91,7 +90,7 @@ def place_slots(table, keys, used):  # type: ignore[no-untyped-def]
 
 @kernel
 def renumber_slots(slots, number, keys, new_keys, count):  # type: ignore[no-untyped-def]
-    """Give the slots that rows have new numbers from `count` on. slots: int64 per row, changed in place.
+    """Give the slots that rows have new numbers from `count` on. slots: int32 per row, changed in place.
 
     number: int64 by old slot, -1 for one that has no new number yet; new_keys: by new slot, the caller's.
     Returns how many numbers are given.

@@ -12,7 +12,7 @@ AT, PLACE, CURSOR = 0, 1, 2
 def sort_by_slot(slots, starts, places):  # type: ignore[no-untyped-def]
     """Rows by slot: those of slot s are places[starts[s] : starts[s + 1]], in their order.
 
-    slots: int64 per row; starts: int64, zeros, two more than there are slots; places: int64, room for all
+    slots: int32 per row; starts: int64, zeros, two more than there are slots; places: int64, room for all
     rows. Writes both.
     """
     for row in range(len(slots)):
@@ -60,8 +60,8 @@ def pair_rows(slots, starts, places, cursor, out_left, out_right):  # type: igno
 def select_matched(left, right, marks, matched, out):  # type: ignore[no-untyped-def]
     """Rows of the left whose key is among the right's, or is not; how many.
 
-    left, right: slots; marks: uint8 by slot, zeros, and zeros again afterwards; matched: which are wanted;
-    out: int64, room for all rows of the left.
+    left, right: slots; marks: uint8 by slot, zeros, written to; matched: which are wanted; out: int64, room
+    for all rows of the left.
     """
     for row in range(len(right)):
         if right[row] >= 0:
@@ -72,7 +72,4 @@ def select_matched(left, right, marks, matched, out):  # type: ignore[no-untyped
         there = slot >= 0 and marks[slot] == 1
         out[found] = row
         found += there == matched
-    for row in range(len(right)):
-        if right[row] >= 0:
-            marks[right[row]] = 0
     return found

@@ -52,10 +52,6 @@ class WholeGroupBy(WholeOperator):
         self._inner.forget()
 
     @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
     def state_bytes(self) -> int:
         return self._inner.state_bytes
 

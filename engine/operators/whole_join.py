@@ -42,6 +42,7 @@ class WholeJoin(WholeOperator):
         self._node = node
         self._types = types
         self._slots = KeySlots()
+        self._room = np.empty(0, np.int64)
         self._left, self._right = (
             SlotReader(self._slots, types[side], keys, False, numbered[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
@@ -73,9 +74,11 @@ class WholeJoin(WholeOperator):
         """The rows of the left that a semi or anti join gives."""
         wanted = self._node.kind == "semi"
         if self._node.residual is None:
-            out = np.empty(left.length, np.int64)
+            if len(self._room) < left.length:
+                self._room = np.empty(2 * left.length, np.int64)
             marks = np.zeros(max(self._slots.used, 1), np.uint8)
-            return out[: select_matched(left_slots, right_slots, marks, wanted, out)]
+            found = select_matched(left_slots, right_slots, marks, wanted, self._room)
+            return self._room[:found].copy()
         matched = np.zeros(left.length, bool)
         if right is not None:
             for lefts, _ in self._found(left, right, left_slots, right_slots):

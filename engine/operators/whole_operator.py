@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch
-from ..operator import Counters, pass_time_until
+from ..operator import Counters, Stateless, pass_time_until
 from ..queue import BEGINNING, Outlet, Queue
 from ..window import FOREVER
 
 CHUNK_ROWS = 32_768
 
 
-class WholeOperator:
+class WholeOperator(Stateless):
     """Works the earliest hop that some input has rows of, once all inputs are beyond it."""
 
     def __init__(self, queues: Sequence[Queue], name: str) -> None:
@@ -61,17 +61,6 @@ class WholeOperator:
         if ts == FOREVER or any(queue.punctuation <= ts and not queue.closed for queue in self.inputs):
             return None
         return ts
-
-    @property
-    def state_rows(self) -> int:
-        return 0
-
-    @property
-    def state_bytes(self) -> int:
-        return 0
-
-    def _check(self) -> None:
-        pass
 
 
 def at_hop(ts: int, batch: Batch) -> Batch:

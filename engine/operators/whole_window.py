@@ -50,6 +50,7 @@ class WholeWindow:
         self._hops = hops
         self._stored = [i for i, type_ in enumerate(types) if type_ is not SqlType.NULL]
         self._store = Store([types[i] for i in self._stored])
+        self._store.slide()
         self._last: Batch | None = None
         """Of a window per partition: its rows at the boundary before."""
         self._next: int | None = None
