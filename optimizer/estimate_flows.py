@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.engine.expression import Call, Column, Expression, columns_of, conjuncts
 
 from .flatten_input import flatten_input
-from .hopping_cost import Flow
+from .hopping_cost import Flow, Parts, together, touched
 from .logical import (
     Aggregate,
     Distinct,
@@ -93,9 +93,9 @@ class Estimates:
 
     def joined(self, node: Join, left: Flow, right: Flow) -> Flow:
         """The rows of a join of any kind."""
-        parts = left.parts | right.parts
         if node.kind in ("semi", "anti"):
-            return Flow(left.rows * self.left_by(node.position), parts)
+            return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+        parts = together(left.parts, right.parts)
         rows = left.rows * right.rows * self.condition(node).pairs
         if node.kind in ("left", "full"):
             rows = max(rows, left.rows)
@@ -104,10 +104,14 @@ class Estimates:
         return Flow(rows, parts)
 
     def set_operation(self, node: SetOperation, left: Flow, right: Flow) -> Flow:
-        parts = left.parts | right.parts
         if node.kind == "union":
+            parts = together(left.parts, right.parts)
             return Flow((left.rows + right.rows) * DEFAULT_DISTINCT, parts)
-        return Flow(left.rows * self.left_by(node.position), parts)
+        return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+
+    def compared(self, position: Position, left: Flow, right: Flow) -> Parts:
+        """Parts of a left input that is compared with a right one: that touches the rows it takes away."""
+        return together(left.parts, touched(right.parts, 1 - self.left_by(position)))
 
     def left_by(self, position: Position) -> float:
         """Of its left input's rows, the share that the operator at this place leaves."""

@@ -53,10 +53,10 @@ def plan_lines(plan: HoppingPlan) -> list[str]:
     lines = [f"plan {plan.strategy}: {write_cost(plan.chosen.cost)} a hop by the cost model ({others})"]
     if plan.note:
         lines.append(plan.note)
-    if plan.orders:
-        lines.append(f"joins {plan.order}")
-        lines += [f"  not {text}: {write_cost(cost)}" for text, cost in plan.orders]
-    return lines
+    shape = write_shape(plan.query.root)
+    if " " in shape:
+        lines.append(f"runs {shape}")
+    return lines + [f"  not {text}: {write_cost(cost)}" for text, cost in plan.orders]
 
 
 def write_cost(seconds: float) -> str:

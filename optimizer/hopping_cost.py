@@ -61,6 +61,22 @@ class Flow:
         return self.changes if form == "delta" else self.rows
 
 
+Parts = frozenset[tuple[object, float]]
+
+
+def together(*groups: Parts) -> Parts:
+    """Parts of several answers as those of one; what is in several counts once, as far as it changes most."""
+    found: dict[object, float] = {}
+    for name, share in (part for group in groups for part in group):
+        found[name] = max(share, found.get(name, 0.0))
+    return frozenset(found.items())
+
+
+def touched(parts: Parts, share: float) -> Parts:
+    """Parts of an answer of which only a share of the rows depends."""
+    return frozenset((name, one * share) for name, one in parts)
+
+
 class HoppingCosts:
     """The formulas, with the weights of a machine; only: the form that every operator has to read."""
 

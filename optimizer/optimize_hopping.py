@@ -1,8 +1,9 @@
 """The cheapest plan of a hopping query: the order of its joins, where differences stand, and all modes.
 
     exhaustive    every order of joins, every place of each difference, semi and anti join (algorithm 2)
-    heuristic     differences as deep as they go (section 6.3), or above one join if that is cheaper: one that
-                  lets few rows through; then every order of joins and place of semi and anti joins
+    heuristic     differences as deep as they go (section 6.3), but for one join that lets few rows through, or
+                  where they are written if that is cheaper; then every order of joins and place of semi and
+                  anti joins
     none          as written; the first inputs to be joined are those that an equality connects
 
 Logical trees in, logical trees out. Whatever the plan, modes are assigned by cost.
@@ -45,7 +46,18 @@ from .logical import (
     UnionAll,
     inputs_of,
 )
-from .modes import Forced, Form, Mode, fill_modes, forced_modes, known_mode, mode_of, operators_of, reads
+from .modes import (
+    Forced,
+    Form,
+    Mode,
+    fill_modes,
+    forced_modes,
+    known_mode,
+    mode_of,
+    operators_of,
+    reads,
+    writes,
+)
 from .order_hopping_joins import JoinOrder
 from .separate_joins import separate_joins
 from .statistics import Rates
@@ -89,10 +101,8 @@ class HoppingPlan:
     others: tuple[tuple[str, float], ...]
     """Other plans and modes, with seconds per hop."""
     operators: tuple[OperatorCosts, ...]
-    order: str = ""
-    """The topmost join as it is run."""
     orders: tuple[tuple[str, float], ...] = ()
-    """Other last steps of it, with seconds per hop up to there."""
+    """Other last steps of the topmost joins, with seconds per hop up to there."""
 
 
 class HoppingOptimizer:
@@ -132,8 +142,10 @@ def optimize_hopping(
     for form in FORMS if pricer.costs.only is None else ():
         others.append((f"all {form}", fixed_cost(chosen.node, pricer, form, emitted)))
     order = search.topmost(query.root)
-    orders = [] if order is None else order.alternatives()[: MOST_SHOWN + 1]
-    shown = [(write_shape(plan.node), cost) for cost, plan in orders]
+    plan = write_shape(chosen.node)
+    found_orders = [] if order is None else order.alternatives(written_by_joins(chosen))
+    orders = [(write_shape(one.node), cost) for cost, one in found_orders]
+    orders = [(text, cost) for text, cost in orders if text not in plan]
     return HoppingPlan(
         replace(query, root=chosen.node),
         chosen,
@@ -142,9 +154,15 @@ def optimize_hopping(
         note,
         tuple(others),
         operator_costs(chosen, pricer),
-        shown[0][0] if shown else "",
-        tuple(shown[1:]),
+        tuple(orders[:MOST_SHOWN]),
     )
+
+
+def written_by_joins(plan: Assigned) -> Form:
+    """What the topmost operator with two inputs writes, or the window if there is none."""
+    while len(plan.inputs) == 1:
+        plan = plan.inputs[0]
+    return "delta" if plan.mode is None else writes(plan.mode)
 
 
 def operator_costs(chosen: Assigned, pricer: Pricer) -> tuple[OperatorCosts, ...]:
@@ -230,10 +248,7 @@ class Search:
                 factored = factor_difference(node, sets)
                 if factored is None:
                     return self._operator(node, sets)
-                pushed = self.solve(factored, sets)
-                if self._strategy == "heuristic":
-                    return pushed
-                stays = self._operator(node, sets)
+                pushed, stays = self.solve(factored, sets), self._operator(node, sets)
                 return {f: min(stays[f], pushed[f], key=lambda plan: plan.cost) for f in stays}
             case _:
                 return self._operator(node, sets)

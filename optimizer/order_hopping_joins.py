@@ -20,7 +20,7 @@ from penstock.engine.expression import Call, Expression, columns_of, conjunction
 from .assign_modes import Assigned, Options, Pricer
 from .difference_rules import difference_of, join_items, pull_difference
 from .estimate_flows import Origin, origin_of
-from .hopping_cost import FORMS, Costs, Flow
+from .hopping_cost import FORMS, Costs, Flow, together, touched
 from .join_graph import JoinGraph
 from .logical import Join, Node, SetOperation
 from .modes import Form, Mode, reads, writes
@@ -109,11 +109,12 @@ class JoinOrder:
     def forms(self) -> list[Form]:
         return [form for form in FORMS if form in self._best(self.everything)]
 
-    def alternatives(self) -> list[tuple[float, Assigned]]:
-        """The cheapest plan for each last step there is, the best first, whichever form it writes."""
+    def alternatives(self, form: Form) -> list[tuple[float, Assigned]]:
+        """The cheapest plan that writes this form for each last step there is, the best first."""
         found: list[Step] = []
         for way, costs, inputs in self._ways(self.everything):
-            found += sorted(self._priced(way, costs, inputs), key=lambda step: step.cost)[:1]
+            steps = [step for step in self._priced(way, costs, inputs) if writes(step.mode) == form]
+            found += sorted(steps, key=lambda step: step.cost)[:1]
         found.sort(key=lambda step: step.cost)
         return [(step.cost, self._assemble(self.everything, step)[0]) for step in found]
 
@@ -127,10 +128,12 @@ class JoinOrder:
                 return self._flows[inner[0]]
             rows = math.prod(self._flows[i].rows for i in inner)
             rows *= math.prod(one.share for one in self._conditions if one.mask & mask == one.mask)
+            parts = together(*(self._flows[i].parts for i in inner))
             for i, match in self._graph.matches.items():
                 if mask >> i & 1:
-                    rows *= self._pricer.estimates.left_by(match.position)
-            parts = frozenset(part for i in bits(mask) for part in self._flows[i].parts)
+                    remains = self._pricer.estimates.left_by(match.position)
+                    rows *= remains
+                    parts = together(parts, touched(self._flows[i].parts, 1 - remains))
             self._known[mask] = Flow(rows, parts)
         return self._known[mask]
 
