@@ -1,9 +1,9 @@
 """The cheapest plan of a hopping query: the order of its joins, where differences stand, and all modes.
 
     exhaustive    every order of joins, every place of each difference, semi and anti join (algorithm 2)
-    heuristic     differences as deep as they go (section 6.3), but for one join that lets few rows through, or
-                  where they are written if that is cheaper; then every order of joins and place of semi and
-                  anti joins
+    heuristic     differences as deep as they go (section 6.3), but for one join that lets few rows through,
+                  or where they are written if that is cheaper; then every order of joins and place of semi
+                  and anti joins
     none          as written; the first inputs to be joined are those that an equality connects
 
 Logical trees in, logical trees out. Whatever the plan, modes are assigned by cost.
@@ -69,6 +69,7 @@ WEAKER: dict[Strategy, tuple[Strategy, ...]] = {
     "heuristic": ("none",),
     "none": (),
 }
+ABOVE: dict[Strategy, int] = {"exhaustive": 1 << 30, "heuristic": 1, "none": 0}
 MOST_INPUTS = 8  # of a query that is searched exhaustively
 MOST_ORDERED = 10  # inputs of one join that are ordered by cost
 MOST_SHOWN = 4  # other orders that EXPLAIN shows
@@ -208,9 +209,11 @@ def fixed_cost(root: Node, pricer: Pricer, form: Form, written: Form) -> float:
 class Search:
     """Finds the cheapest plans by one strategy."""
 
-    def __init__(self, pricer: Pricer, strategy: Strategy) -> None:
+    def __init__(self, pricer: Pricer, strategy: Strategy, above: int | None = None) -> None:
+        """above: the most inputs above whose join a difference is pulled, if not as the strategy has it."""
         self._pricer = pricer
         self._strategy = strategy
+        self._above = ABOVE[strategy] if above is None else above
         self._solved: dict[tuple[Node, bool], Options] = {}
         self._orders: dict[Node, JoinOrder] = {}
 
@@ -275,7 +278,7 @@ class Search:
             return None
         if len(graph.cluster.items) > MOST_ORDERED:
             return options_of(separate_joins(node), self._pricer, itertools.count(), {})
-        order = JoinOrder(graph, self._pricer, self.solve, self._strategy == "exhaustive", sets)
+        order = JoinOrder(graph, self._pricer, self.solve, self._above, sets)
         self._orders[node] = order
         found: dict[Form, Assigned] = {}
         for form in order.forms():

@@ -80,13 +80,13 @@ class Condition:
 class JoinOrder:
     """Finds the cheapest order of one graph."""
 
-    def __init__(self, graph: JoinGraph, pricer: Pricer, solve: Solve, everywhere: bool, sets: bool) -> None:
-        """everywhere: differences are pulled above joins of any inputs, not just of one other."""
+    def __init__(self, graph: JoinGraph, pricer: Pricer, solve: Solve, above: int, sets: bool) -> None:
+        """above: the most other inputs above whose join a difference is pulled."""
         self._graph = graph
         self._cluster = graph.cluster
         self._pricer = pricer
         self._solve = solve
-        self._everywhere = everywhere
+        self._above = above
         self._sets = sets
         items = graph.cluster.items
         self._items = [solve(item, sets if i not in graph.matches else True) for i, item in enumerate(items)]
@@ -197,7 +197,7 @@ class JoinOrder:
             left, right = self.flow(one), self.flow(two)
             costs = self._pricer.costs.join(left, right, self._keys(one, two) * left.rows * right.rows, out)
             yield Joined(one, two), costs, (self._costs(one), self._costs(two))
-        if self._everywhere or (mask & self._inner).bit_count() == 2:
+        if 2 <= (mask & self._inner).bit_count() <= self._above + 1:
             for pulled in self._pulled(mask):
                 below = [{form: plan.cost for form, plan in one.items()} for one in pulled.inputs]
                 flows = [next(iter(one.values())).flow for one in pulled.inputs]

@@ -8,15 +8,15 @@ from random import Random
 
 import duckdb
 import pytest
-from hopping_help import bind, fill, make_catalog, price, weights
+from hopping_help import bind, fill, price, weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from logical_sql import answer
-from random_plans import RandomQuery, random_prices, walk
 from test_assign_modes import every_assignment
 
+from penstock.bench.hopping_plans import compare_searches
+from penstock.bench.random_plans import random_prices, random_query, walk
 from penstock.engine.expression import columns_of, conjunction, move_columns
-from penstock.optimizer.bind import bind_query
 from penstock.optimizer.difference_rules import factor_difference, pull_difference
 from penstock.optimizer.join_graph import JoinGraph, read_graph
 from penstock.optimizer.logical import (
@@ -26,12 +26,10 @@ from penstock.optimizer.logical import (
     Join,
     Node,
     Project,
-    Query,
     SetOperation,
     inputs_of,
 )
 from penstock.optimizer.optimize_hopping import Search, Strategy, optimize_hopping, sets_below, write_shape
-from penstock.optimizer.parse import parse_query
 from penstock.optimizer.weights import SHIPPED, read
 
 CON = duckdb.connect()
@@ -150,10 +148,6 @@ def subsets(items: frozenset[int]) -> Iterator[frozenset[int]]:
         yield frozenset(one for place, one in enumerate(listed) if mask >> place & 1)
 
 
-def random_query(random: Random, operators: int, joins_only: bool = False) -> Query:
-    return bind_query(parse_query(RandomQuery(random, operators, not joins_only).sql), make_catalog())
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 3), weights())
 def test_search_finds_the_cheapest_of_all_plans(random: Random, operators: int, machine) -> None:  # type: ignore[no-untyped-def]
@@ -213,18 +207,8 @@ def every_node_once(root: Node) -> bool:
 
 
 def test_heuristic_finds_the_optimum_as_a_rule() -> None:
-    """The figure of 1,000 plans is made by `penstock bench hopping`; here of a hundred."""
-    same = 0
-    for seed in range(100):
-        random = Random(seed)
-        query = random_query(random, random.randint(1, 7))
-        pricer = random_prices(random, query, read(SHIPPED))
-        best, found = (
-            Search(pricer, strategy).best(query.root)["complete"].cost
-            for strategy in ("exhaustive", "heuristic")
-        )
-        same += found <= best * (1 + 1e-9)
-    assert same >= 95
+    """Of a hundred plans; `python -m penstock.bench.hopping_plans` says it of a thousand."""
+    assert compare_searches(100, read(SHIPPED))["heuristic"].same >= 0.95
 
 
 def test_an_anti_join_goes_below_a_join_that_makes_many_rows_of_one() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+from penstock.engine.types import SqlType
 from penstock.optimizer.assign_modes import Pricer
+from penstock.optimizer.bind import bind_query
+from penstock.optimizer.catalog import Catalog, ColumnDef, StreamDef
 from penstock.optimizer.estimate_flows import Estimates
 from penstock.optimizer.hopping_cost import HoppingCosts
 from penstock.optimizer.logical import Join, Node, Query, SetOperation, inputs_of
+from penstock.optimizer.parse import parse_query
 from penstock.optimizer.statistics import Rates
 from penstock.optimizer.weights import Weights
 
@@ -21,7 +25,7 @@ class RandomQuery:
         self._random = random
         self._left = list(STREAMS)
         self._names = 0
-        self._kinds = ("join", "join", "join", "except", "except all", "anti", "semi")
+        self._kinds: tuple[str, ...] = ("join", "join", "join", "except", "except all", "anti", "semi")
         if not differences:
             self._kinds = ("join",)
         hop = random.choice([1, 5, 10, 20])
@@ -53,6 +57,19 @@ class RandomQuery:
     def _name(self) -> str:
         self._names += 1
         return f"p{self._names}"
+
+
+def random_query(random: Random, operators: int, joins_only: bool = False) -> Query:
+    """A drawn query, bound."""
+    catalog = Catalog()
+    columns = (
+        ColumnDef("ts", SqlType.TIMESTAMP),
+        ColumnDef("k", SqlType.BIGINT),
+        ColumnDef("v", SqlType.BIGINT),
+    )
+    for name in STREAMS:
+        catalog.add(StreamDef(name, columns, 0))
+    return bind_query(parse_query(RandomQuery(random, operators, not joins_only).sql), catalog)
 
 
 def random_prices(random: Random, query: Query, weights: Weights) -> Pricer:
