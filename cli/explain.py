@@ -20,14 +20,21 @@ Example:
 @plan_options
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def explain(
-    queries: str, inputs: tuple[str, ...], sharing: str, index: str, expiry: str, modes: str, as_json: bool
+    queries: str,
+    inputs: tuple[str, ...],
+    sharing: str,
+    index: str,
+    expiry: str,
+    modes: str,
+    optimize: str,
+    as_json: bool,
 ) -> None:
     """Show the plan of the queries of a file.
 
     It comes with what the cost model expects. With -i, rates are taken from the files: row counts and times
     in Parquet's footer, else the first rows.
     """
-    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json, modes))
+    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json, modes, optimize))
 
 
 def explain_plan(
@@ -38,13 +45,14 @@ def explain_plan(
     expiry: str = "auto",
     as_json: bool = False,
     modes: str = "auto",
+    optimize: str = "exhaustive",
 ) -> str:
     """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""
     from penstock.connectors.rates import estimate_rate
 
     from .session import load_engine, match_inputs
 
-    engine = load_engine(queries, sharing, index, expiry, modes=modes)
+    engine = load_engine(queries, sharing, index, expiry, modes=modes, optimize=optimize)
     for stream, files in match_inputs(engine, inputs).items():
         if stream in engine.tables:
             continue

@@ -13,6 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
 EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
 MODES = ("auto", "DIDO", "DICO", "CICO", "CIDO")
+OPTIMIZE = ("exhaustive", "heuristic", "none")
 INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
 
 
@@ -89,4 +90,11 @@ def plan_options(command: Command) -> Command:
         show_default=True,
         help="What every operator of a hopping query reads and writes, changes (D) or whole answers (C).",
     )
-    return sharing(index(expiry(modes(command))))
+    optimize = click.option(
+        "--optimize",
+        type=click.Choice(OPTIMIZE),
+        default="exhaustive",
+        show_default=True,
+        help="How the order of a hopping query's joins and the places of its differences are searched for.",
+    )
+    return sharing(index(expiry(modes(optimize(command)))))

@@ -60,6 +60,7 @@ def run(
     index: str,
     expiry: str,
     modes: str,
+    optimize: str,
     speed: float | None,
     quiet: bool,
 ) -> None:
@@ -82,7 +83,7 @@ def run(
     if output is not None:
         check_folder(output)
     started = time.perf_counter()
-    engine = load_engine(queries, sharing, index, expiry, quiet, modes)
+    engine = load_engine(queries, sharing, index, expiry, quiet, modes, optimize)
     if not inputs:
         refuse_no_input(engine)
     driver = Driver(engine)

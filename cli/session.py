@@ -35,12 +35,13 @@ def load_engine(
     expiry: str = "auto",
     quiet: bool = False,
     modes: str = "auto",
+    optimize: str = "exhaustive",
 ) -> Engine:
     """An engine with the statements of the file `queries` executed; errors name the file."""
     from penstock.api import Engine
 
     sql = _read_statements(queries)
-    engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes)
+    engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes, optimize=optimize)
     if not quiet:
         compile_notice.listen()
     try:

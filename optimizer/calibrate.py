@@ -8,11 +8,13 @@ be wrong. The fit minimises the relative error: indexes are chosen by ratios, at
 Beyond the paper's weights: what a match costs in a tree, what a pair costs after it is found, what a row
 costs whatever the index; and for joins that queries have in common, what one more slice costs a row, one more
 index a prober, one more query a pair; and below incremental queries, what rows and pairs of a join cost,
-either way their expiry can be heard of (calibrate_expiry.py).
+either way their expiry can be heard of (calibrate_expiry.py); and what operators of hopping queries cost in
+each mode (calibrate_hopping.py).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import time
@@ -46,6 +48,7 @@ from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
 from .calibrate_expiry import expiry_times
+from .calibrate_hopping import hopping_weights
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
 from .sharing_cost import DEALT_TO
@@ -79,7 +82,7 @@ QUICK = Effort((50, 500, 5_000, 20_000), 4_000, 2)
 
 
 def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool = False) -> Weights:
-    """Measure the weights; `progress` is told what was found, a line at a time. Takes some ten seconds."""
+    """Measure the weights; `progress` is told what was found, a line at a time. Takes a minute."""
     effort = QUICK if quick else FULL
     rng = np.random.default_rng(1)
     fitted: dict[str, tuple[float, float]] = {}
@@ -120,10 +123,17 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         f"{shown[2]} or {shown[3]} ns a pair of changes, {shown[4]} or {shown[5]} of sums, "
         f"{shown[6]} or {shown[7]} of MIN and MAX"
     )
-    return Weights(
+    weights = Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
         *sharing, *expiry, ttree_walk, machine(),
     )  # fmt: skip
+    hopping, misses = hopping_weights(quick, processor_time, Hashes, weights)
+    whole, folded = hopping["hop_whole_row"] * 1e9, hopping["hop_fold"] * 1e9
+    progress(
+        f"hopping queries: {hopping['hop_operator'] * 1e6:.3g} us an operator and hop, {whole:.3g} ns a row "
+        f"of a whole join, {folded:.3g} ns to fold a row into an answer ... (within {misses:.0%})"
+    )
+    return dataclasses.replace(weights, **hopping)  # type: ignore[arg-type]
 
 
 def fit(points: list[tuple[float, float]]) -> float:

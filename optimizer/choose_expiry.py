@@ -83,6 +83,8 @@ def measure_join(pipeline: Pipeline) -> JoinLoad | None:
     reader = reader_of(pipeline.plan)
     if len(joins) != 1 or reader is None or not is_bounded(joins[0]):
         return None
+    if isinstance(joins[0], ChangeJoinNode) and joins[0].whole is not None:
+        return None  # of whole answers nothing expires
     for part in pipeline.everything:
         if part.plan != joins[0] or part is pipeline:
             continue

@@ -43,7 +43,9 @@ from penstock.engine.types import SqlType
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental, mode_line
+from .explain_hopping import explain_hopping
 from .logical import Query
+from .optimize_hopping import HoppingPlan
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
 
@@ -75,7 +77,13 @@ class Explainer:
         self._analyze = analyze
         self._take = take
 
-    def query(self, query: Query, pipeline: Pipeline, exact_from: datetime.datetime | None) -> Description:
+    def query(
+        self,
+        query: Query,
+        pipeline: Pipeline,
+        exact_from: datetime.datetime | None,
+        decided: HoppingPlan | None = None,
+    ) -> Description:
         """A query and everything below it; exact_from: None if from the start, the latest time if not yet."""
         numbers = itertools.count()
         plan = self._node(pipeline.plan, pipeline, numbers, 0, pipeline)
@@ -89,6 +97,8 @@ class Explainer:
         top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
         if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
             self._expiry(top, pipeline)
+        if decided is not None:
+            explain_hopping(top, decided)
         if pipeline.error is not None:
             top.lines.append(f"stopped: {pipeline.error}")
             top.data["error"] = str(pipeline.error)

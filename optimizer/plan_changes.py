@@ -63,6 +63,7 @@ from .logical import (
     UnionAll,
 )
 from .match_condition import equality_of, side_of
+from .optimize_hopping import HoppingPlan
 from .order_joins import Cluster, collect_cluster, order_joins
 from .plan_streams import plan_join
 from .prune_columns import columns_in, moved, moved_all
@@ -74,6 +75,8 @@ class ChangesPlan:
 
     node: PlanNode
     netting: Netting
+    decided: HoppingPlan | None = None
+    """Of a hopping query, if its plan was chosen by cost."""
 
 
 def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:

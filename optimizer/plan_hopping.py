@@ -29,6 +29,7 @@ from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
 from .logical import Node, Query, StreamScan, TableScan, inputs_of, streams_of
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
+from .optimize_hopping import HoppingOptimizer
 from .order_joins import Cluster, collect_pair
 from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
 from .prune_columns import moved, moved_all
@@ -36,21 +37,32 @@ from .separate_joins import separate_joins
 
 
 def plan_hopping(
-    query: Query, choose: IndexChooser, approach: Approach, forced: Forced, execution: str
+    query: Query,
+    choose: IndexChooser,
+    approach: Approach,
+    forced: Forced,
+    execution: str,
+    decide: HoppingOptimizer | None = None,
 ) -> ChangesPlan:
     """The plan of a query with HOP BY.
 
     execution, in delta mode: rows wait until their hop is over (`waat`), or are worked as they come (`taat`).
+    decide: chooses plan and modes by cost; without it the plan is as written and all operators read changes.
     """
     assert query.hop is not None, "a hopping query"
-    root = separate_joins(query.root)
     emitted: Form = "complete" if query.emit == "complete" else "delta"
-    modes = assign_modes(root, forced, emitted)
+    decided = None
+    if decide is None:
+        root = separate_joins(query.root)
+        modes = assign_modes(root, forced, emitted)
+    else:
+        decided = decide(query, forced)
+        root, modes = decided.query.root, decided.modes
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat")
     node = planner.plan(root, range(len(query.fields)))
     is_net = emitted == "complete" or isinstance(node, HopDeltaNode)
-    return ChangesPlan(node, "none" if is_net else "all")
+    return ChangesPlan(node, "none" if is_net else "all", decided)
 
 
 def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:

@@ -13,6 +13,7 @@ from penstock.engine.plan import PlanNode
 from .choose_indexes import IndexChooser
 from .logical import Position, Query
 from .modes import Forced
+from .optimize_hopping import HoppingOptimizer, HoppingPlan
 from .plan_changes import plan_changes
 from .plan_hopping import plan_hopping
 from .plan_streams import is_plain, plan_node
@@ -26,6 +27,7 @@ class Planned:
     node: PlanNode
     approach: Approach = "promises"
     netting: Netting = "none"
+    decided: HoppingPlan | None = None
 
 
 def plan_query(
@@ -35,15 +37,16 @@ def plan_query(
     approach: Approach = "promises",
     modes: Forced = "auto",
     execution: str = "waat",
+    decide: HoppingOptimizer | None = None,
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
-    modes, execution: of the operators of a hopping query, as they are forced.
+    modes, execution: of the operators of a hopping query, as they are forced; decide: chooses its plan.
     """
     if query.hop is not None:
         approach = "nta" if approach == "nta" else "promises"  # a hop's answer is complete when it is given
-        plan = plan_hopping(query, choose, approach, modes, execution)
-        return Planned(prune_columns(plan.node), approach, plan.netting)
+        plan = plan_hopping(query, choose, approach, modes, execution, decide)
+        return Planned(prune_columns(plan.node), approach, plan.netting, plan.decided)
     if is_incremental(query):
         plan = plan_changes(query, choose, counting, approach)
         return Planned(prune_columns(plan.node), approach, plan.netting)

@@ -34,6 +34,14 @@ class Weights:
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
 
+    For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, for an
+    operator to run at all; hop_pass, to hand a row on; hop_window and hop_whole_window, for a row to enter a
+    window; hop_join_* for the window join, hop_change_* for a join of other inputs, hop_match_* for semi,
+    anti and outer joins, per change and per pair; hop_whole_* for operators over whole answers (row: link
+    or probe, hash: find the key's slot, look: per pair that is met and not given); hop_fold and
+    hop_fold_change, per row of the answer and per change that is folded in; hop_compare, per row of two
+    answers; hop_say, per group that is given; hop_pane and hop_slot, per row and per group of panes.
+
     Files stored before these were measured lack them.
     """
 
@@ -63,6 +71,31 @@ class Weights:
     again_pair_order: float = 1.7e-7
     ttree_walk: float = 2e-9
     machine: str = "unknown"
+    hop_operator: float = 0.00015
+    hop_pass: float = 1e-09
+    hop_select: float = 3.4e-09
+    hop_window: float = 1.3e-07
+    hop_whole_window: float = 9.3e-09
+    hop_join_row: float = 1e-09
+    hop_join_pair: float = 3e-07
+    hop_change_row: float = 1e-09
+    hop_change_pair: float = 3.1e-07
+    hop_match_row: float = 3.2e-07
+    hop_match_pair: float = 5.8e-08
+    hop_whole_row: float = 1e-09
+    hop_whole_hash: float = 6.7e-09
+    hop_whole_pair: float = 3.2e-09
+    hop_whole_look: float = 1e-09
+    hop_tally: float = 1.6e-07
+    hop_whole_tally: float = 1.2e-08
+    hop_group: float = 1e-09
+    hop_whole_group: float = 2.4e-08
+    hop_say: float = 2.1e-07
+    hop_pane: float = 2e-08
+    hop_slot: float = 2e-08
+    hop_fold: float = 3.3e-07
+    hop_fold_change: float = 1.6e-07
+    hop_compare: float = 1.2e-07
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
+    from penstock.optimizer.optimize_hopping import HoppingPlan
     from penstock.optimizer.plan_query import Planned
     from penstock.optimizer.weights import Weights
 
@@ -51,6 +52,8 @@ class Query:
         """From when on it was exact before its plan was changed for another of the same answer, or from when
         on it has the answer of its new windows."""
         self._hopping = engine._hopping
+        self._decided: HoppingPlan | None = None
+        """How a hopping query runs, and what else there was."""
 
     @property
     def name(self) -> str:
@@ -169,12 +172,14 @@ class Engine:
         expiry: str = "auto",
         modes: str = "auto",
         execution: str = "waat",
+        optimize: str = "exhaustive",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
-        `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows.
+        `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows;
+        `optimize`: how the order of their joins and the places of differences are searched for.
         """
         from penstock.engine.runtime import Runtime
         from penstock.optimizer.arrange_joins import Arranger
@@ -188,6 +193,8 @@ class Engine:
         check_option("expiry", expiry)
         check_option("modes", modes)
         check_option("execution", execution)
+        check_option("optimize", optimize)
+        self._optimize = optimize
         self._hopping: Hopping = modes, execution
         self._index = check_index(index)
         self._weights = weights or load()
@@ -330,7 +337,7 @@ class Engine:
         shared = SharedJoins(self._rates, self._weights, analyze)
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
-            explainer.query(query._bound, query._pipeline, query.complete_from)
+            explainer.query(query._bound, query._pipeline, query.complete_from, query._decided)
             for query in self._queries.values()
         ]
         groups = [shared.group(one) for one in self._runtime.groups.values() if len(one.members) > 1]
@@ -446,6 +453,7 @@ class Engine:
         from penstock.engine.plan import JoinNode
         from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
+        from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import share_joins
         from penstock.optimizer.share_selects import share_selects
@@ -457,7 +465,8 @@ class Engine:
         owner = name if self._sharing == "unshared" else None
         expiry = approach or first_expiry(self._expiry)
         modes, execution = hopping or self._hopping
-        planned = plan_query(bound, choose, counting, expiry, modes, execution)
+        decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
+        planned = plan_query(bound, choose, counting, expiry, modes, execution, decide)
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
@@ -468,6 +477,7 @@ class Engine:
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
         query = Query(self, bound, pipeline, counting)
+        query._decided = plan.decided
         self._queries[name.lower()] = query
         self._count_lateness(query, 1)
         return query
@@ -483,6 +493,7 @@ class Engine:
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
+        query._decided = planned.decided
         query._replanned_from = (MAX_TS,)
         self._runtime.alter_changes(
             query.name, planned.node, planned.approach, complete_from, query._goes_over

@@ -10,6 +10,7 @@ KNOWN = {
     "expiry": ("auto", "ita", "nta", "time-message", "piggyback"),
     "modes": ("auto", "DIDO", "DICO", "CICO", "CIDO"),
     "execution": ("waat", "taat"),
+    "optimize": ("exhaustive", "heuristic", "none"),
 }
 
 

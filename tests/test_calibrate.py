@@ -16,6 +16,7 @@ from penstock.engine.errors import DataError
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.optimizer import weights as stored
 from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows, route_pairs
+from penstock.optimizer.calibrate_hopping import fit as fit_hopping
 from penstock.optimizer.weights import SHIPPED, Weights, load, read, save
 
 SHARING = ("slice_row", "shelf_probe", "route", "key_count", "deal")
@@ -52,8 +53,9 @@ def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[st
     assert weights.route < weights.shelf_probe < weights.row
     assert weights.slice_row < weights.row
     assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
-    assert lines[-2].startswith("shared joins: ")
-    assert lines[-1].startswith("incremental joins, kept or found again: ")
+    assert lines[-3].startswith("shared joins: ")
+    assert lines[-2].startswith("incremental joins, kept or found again: ")
+    assert lines[-1].startswith("hopping queries: ")
 
 
 def test_machine_names_no_machine() -> None:
@@ -152,3 +154,12 @@ def test_an_update_run_keeps_the_window_full(kind: str) -> None:
         replace_rows(index, keys[begin : begin + 300], begin, 100)
         index._check()
         assert index.keys.tolist() == keys[begin + 200 : begin + 300].tolist()
+
+
+def test_fit_of_hopping_weights_finds_what_made_the_times() -> None:
+    """Times made of known weights give them back; one that would have to be negative is 0."""
+    rng = np.random.default_rng(5)
+    counts = rng.random((40, 5)) * [1, 100, 1e4, 10, 1]
+    weights = np.array([3.0, 2e-2, 5e-5, 0.0, 7.0])
+    assert np.allclose(fit_hopping(counts, counts @ weights), weights, rtol=1e-3, atol=1e-6)
+    assert (fit_hopping(counts, -np.ones(40)) == 0).all()

@@ -48,6 +48,7 @@ def explained(path: Path) -> str:
         sharing=options.get("sharing", "unshared"),
         expiry=options.get("expiry", "auto"),
         modes=options.get("modes", "auto"),
+        optimize=options.get("optimize", "exhaustive"),
     )
     player = Player("auto")
     player.engine = engine

@@ -55,7 +55,8 @@ class HopAnswer:
     def step(self, quantum: int) -> bool:
         queue, output = self.inputs[0], self.output
         worked = False
-        over = min(queue.punctuation for queue in self.inputs) - 1
+        going_on = [queue for queue in self.inputs if not queue.closed]
+        over = min(queue.punctuation for queue in going_on or self.inputs[-1:]) - 1  # a table ends at once
         self._find_next(over)
         while self._next is not None and self._next <= over and quantum > 0:
             changes = queue.take(self._next, True)
