@@ -28,6 +28,7 @@ def complete_from(pipeline: Pipeline, started: Mapping[str, int]) -> int | None:
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
+        known += [member.exact_from for _, member in part.panes.values()]
         if part is not pipeline:
             known.append(filled_from(part, start, started))
     return min(max(known), MAX_TS)

@@ -28,6 +28,7 @@ from penstock.engine.plan import (
     HopAnswerNode,
     JoinNode,
     MemberNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SideNode,
@@ -43,6 +44,7 @@ from penstock.engine.types import SqlType
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental
+from .explain_panes import describe_panes
 from .logical import Query
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
@@ -161,6 +163,9 @@ class Explainer:
                 shown = Description(
                     "HopAnswer", ["the whole answer at every boundary"], data={"node": "HopAnswer"}
                 )
+            case PaneAggregateNode():
+                title, lines, data = describe_panes(node, *pipeline.panes[number])
+                shown = Description(title, lines, data=data)
             case _:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)

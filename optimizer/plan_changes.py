@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.errors import UnsupportedError
@@ -34,6 +35,7 @@ from penstock.engine.plan import (
     HopAnswerNode,
     JoinKind,
     LifetimeNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SourceNode,
@@ -62,6 +64,7 @@ from .logical import (
 )
 from .match_condition import equality_of, side_of
 from .order_joins import Cluster, collect_cluster, order_joins
+from .plan_panes import plan_panes
 from .plan_streams import plan_join
 from .prune_columns import columns_in, moved, moved_all
 
@@ -74,10 +77,20 @@ class ChangesPlan:
     netting: Netting
 
 
-def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:
-    """The plan of any sliding query; `counting`: only how many changes there are is asked."""
+def plan_changes(
+    query: Query,
+    choose: IndexChooser,
+    counting: bool,
+    approach: Approach,
+    panes: bool = True,
+    owner: str | None = None,
+) -> ChangesPlan:
+    """The plan of any sliding query; `counting`: only how many changes there are is asked; panes: whether
+    hopping aggregates may run by panes, alone if there is an `owner`."""
     hops = None if query.hop is None else Hops(query.hop.size_us, query.hop.origin_us)
-    planner = ChangesPlanner(choose, approach, hops)
+    if hops is not None and panes and (plan := planned_panes(query, hops, counting, owner)) is not None:
+        return plan
+    planner = ChangesPlanner(choose, approach, hops, panes, owner)
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
     if hops is not None:
@@ -91,10 +104,37 @@ def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: A
     return ChangesPlan(expired(node) if query.emit == "changes" else node, netting)
 
 
+def planned_panes(query: Query, hops: Hops, counting: bool, owner: str | None) -> ChangesPlan | None:
+    """The plan of a query that is an aggregate by panes, filtered and projected at most; else None."""
+    flat = flatten_input(query.root)
+    if not isinstance(flat.base, Aggregate):
+        return None
+    emit: Literal["complete", "delta"] = "complete" if query.emit == "complete" else "delta"
+    node = plan_panes(flat.base, hops, emit, owner)
+    if node is None:
+        return None
+    predicate = conjunction(flat.predicates)
+    if emit == "complete":
+        if counting and predicate is None:
+            return ChangesPlan(node, "none")
+        return ChangesPlan(select(node, predicate, flat.outputs), "none")
+    plan = select(node, predicate, flat.outputs)
+    return ChangesPlan(plan, "none" if plan is node else "all")
+
+
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(self, choose: IndexChooser, approach: Approach, hops: Hops | None) -> None:
+    def __init__(
+        self,
+        choose: IndexChooser,
+        approach: Approach,
+        hops: Hops | None,
+        panes: bool = True,
+        owner: str | None = None,
+    ) -> None:
+        self._panes = panes
+        self._owner = owner
         self._choose = choose
         self._approach = approach
         self._hops = hops
@@ -166,6 +206,11 @@ class ChangesPlanner:
         return select(node, moved(predicate, places), moved_all(outputs, places))
 
     def _aggregate(self, base: Aggregate) -> PlanNode:
+        # Without keys there is a row before the first of the stream comes, which panes do not know of.
+        if self._hops is not None and self._panes and base.keys:
+            panes = plan_panes(base, self._hops, "delta", self._owner)
+            if panes is not None:
+                return panes
         arguments = list(
             dict.fromkeys(call.argument for call in base.aggregates if call.argument is not None)
         )
@@ -330,7 +375,7 @@ def is_rows(node: PlanNode) -> bool:
 def may_withdraw(node: PlanNode) -> bool:
     """Whether a -1 can come out."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode():
             return True
         case ChangeJoinNode() if node.kind != "inner":
             return True
@@ -343,7 +388,7 @@ def may_withdraw(node: PlanNode) -> bool:
 def has_ends(node: PlanNode) -> bool:
     """Whether rows can come out that leave by themselves."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode():
             return False
         case ChangeJoinNode() if node.kind != "inner":
             return False

@@ -26,13 +26,23 @@ class Planned:
 
 
 def plan_query(
-    query: Query, choose: IndexChooser, counting: bool, approach: Approach = "promises"
+    query: Query,
+    choose: IndexChooser,
+    counting: bool,
+    approach: Approach = "promises",
+    *,
+    panes: bool = True,
+    owner: str | None = None,
 ) -> Planned:
-    """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them."""
+    """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
+
+    panes: whether hopping aggregates may run by panes. owner: the query, if it is to share with nobody.
+    """
     if query.hop is not None and approach != "nta":
         approach = "promises"  # a hop's answer is complete when it is given
     if is_incremental(query):
-        plan = plan_changes(query, choose, counting, approach)
+        panes = panes and approach != "nta"
+        plan = plan_changes(query, choose, counting, approach, panes, owner)
         return Planned(prune_columns(plan.node), approach, plan.netting)
     return Planned(prune_columns(plan_node(query.root, choose, counting)))
 

@@ -157,8 +157,12 @@ class Engine:
         expiry: str = "auto",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
+        panes: bool = True,
     ) -> None:
-        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
+        """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
+
+        `panes`: whether aggregates of hopping queries may be put together from panes.
+        """
         import time
 
         from penstock.engine.runtime import Runtime
@@ -175,6 +179,7 @@ class Engine:
         self._rates = Rates()
         self._sharing = sharing
         self._expiry = expiry
+        self._panes = panes
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
         self._runtime = Runtime(time.perf_counter, sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -347,7 +352,8 @@ class Engine:
             return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
 
         owner = name if self._sharing == "unshared" else None
-        planned = plan_query(bound, choose, counting, approach or first_expiry(self._expiry))
+        approach = approach or first_expiry(self._expiry)
+        planned = plan_query(bound, choose, counting, approach, panes=self._panes, owner=owner)
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
