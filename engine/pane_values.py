@@ -22,8 +22,12 @@ CODED = (SqlType.DOUBLE, SqlType.BIGINT, SqlType.TIMESTAMP, SqlType.BOOLEAN)
 class PaneValues:
     """One argument and what is kept for the calls that have it. Lanes nobody asks for are not there."""
 
-    def __init__(self, expression: Expression) -> None:
+    def __init__(self, expression: Expression, since: int) -> None:
+        """since: how far the stream has come."""
         self.expression = expression
+        self.since = self.sums_since = since
+        """Rows up to here may have passed before anybody asked."""
+        self.extremes_since: dict[bool, int] = {}
         self.type = expression.type
         self.nulls = Counts()
         """Nothing, as long as no NULL has come."""

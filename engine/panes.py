@@ -39,10 +39,13 @@ class Panes:
     """`begin` with a batch, `add` its rows up to the next edge, `close` there."""
 
     def __init__(self, types: Sequence[SqlType], began: int) -> None:
-        """began: rows up to here may have passed before; BEGINNING: none has."""
+        """began: rows up to here may have passed before, and more of that instant may come; BEGINNING: no row
+        has come."""
         self.slots = PaneSlots(types)
         self.rows = Counts()
         self.values: dict[Expression, PaneValues] = {}
+        self._known_from = began
+        began = max(began - 1, BEGINNING)
         self.edges = [began]
         """Those that are kept, in order; what was before the first is not known, or nobody's business."""
         self._begins = [began]
@@ -112,7 +115,7 @@ class Panes:
     def is_edge(self, start: int) -> bool:
         """Whether a window that begins there would be exact."""
         at = bisect_right(self.edges, start)
-        if not at:
+        if not at or start < self._known_from:
             return self.edges[0] == BEGINNING
         if at < len(self.edges):
             return start <= self._begins[at]
@@ -125,24 +128,28 @@ class Panes:
 
     # -- what is asked for --------------------------------------------------------------------------
 
-    def ask(self, calls: Sequence[PaneCall]) -> bool:
-        """Keep what these calls need; whether something of it was not kept before."""
-        is_new = False
+    def ask(self, calls: Sequence[PaneCall], now: int) -> int:
+        """Keep what these calls need; since when all of it has been kept, BEGINNING if always."""
+        since = BEGINNING
         for call in calls:
             if call.argument is None:
                 continue
             values = self.values.get(call.argument)
             if values is None:
-                values = self.values[call.argument] = PaneValues(call.argument)
-                is_new = True
+                values = self.values[call.argument] = PaneValues(call.argument, now)
+            since = max(since, values.since)
             if call.function in ("sum", "avg") and values.sums is None:
                 values.sums = Sums(values.doubles)
-                is_new = True
+                values.sums_since = now
             smallest = call.function == "min"
             if call.function in ("min", "max") and smallest not in values.extremes:
                 values.extremes[smallest] = Extremes(values.doubles, smallest)
-                is_new = True
-        return is_new
+                values.extremes_since[smallest] = now
+            if call.function in ("sum", "avg"):
+                since = max(since, values.sums_since)
+            elif call.function in ("min", "max"):
+                since = max(since, values.extremes_since[smallest])
+        return since
 
     def ask_only(self, calls: Sequence[PaneCall]) -> None:
         """Forget what none of these calls needs."""

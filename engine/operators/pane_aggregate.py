@@ -95,18 +95,17 @@ class PaneAggregate:
             "a query would get rows from before it came"
         )
         self.members.append(member)
-        is_new = self.panes.ask(member.node.calls)
+        since = self.panes.ask(member.node.calls, started)
         self._take_in()
         if started > BEGINNING:
-            member.exact_from = started + 1 if is_new else self._exact_from(member, started)
-            if is_new:
-                member.exact_from = max(member.exact_from, started + member.node.size)
+            member.exact_from = self._exact_from(member, started, since)
 
-    def _exact_from(self, member: PaneMember, started: int) -> int:
-        """The time after the last boundary at which the member's window begins inside of a pane."""
+    def _exact_from(self, member: PaneMember, started: int, since: int) -> int:
+        """The time after the last boundary at which the member's window begins inside of a pane, or before
+        `since`."""
         size, hops = member.node.size, member.node.hops
         boundary = hops.last(started + size - 1)  # the last whose window began before the member came
-        while boundary > started and self.panes.is_edge(boundary - size):
+        while boundary > started and boundary - size >= since and self.panes.is_edge(boundary - size):
             boundary -= hops.size
         return max(boundary, started) + 1
 
