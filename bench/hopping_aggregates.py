@@ -1,4 +1,4 @@
-"""GROUP BY over hopping windows: against DuckDB asked again at every hop and once for all, one query and many.
+"""GROUP BY over hopping windows: DuckDB asked again at every hop or once for all; one query and many.
 
 1,000 rows per second and 1,000 keys, as in expiry_groups.py. The one query has a window of 60 s and hops of
 10 s; the many have 100 of the 252 pairs of windows of 10, 15 ... 110 s and hops of 5, 10 ... 60 s.

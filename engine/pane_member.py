@@ -20,7 +20,7 @@ from .member import query_of
 from .pane_lanes import taken
 from .pane_slots import PaneSlots
 from .panes import PaneWindow
-from .plan import PaneAggregateNode
+from .plan import PaneAggregateNode, PaneCall
 from .queue import BEGINNING, Outlet
 from .store import bitmap
 from .types import ARROW_TYPES, SqlType
@@ -51,9 +51,11 @@ class PaneMember:
     """FOREVER: not known yet."""
     exact_from: int = BEGINNING
     """Before this, rows may be missing or too many."""
-    is_quiet: bool = True
+    is_quiet: bool = False
     """Whether there is nothing to say at the next boundary unless rows come."""
     said: Said | None = None
+    calls: tuple[PaneCall, ...] = ()
+    """As in the node; equal ones of all members are the same object."""
 
     @property
     def query(self) -> str:
@@ -65,7 +67,7 @@ class PaneMember:
         if self.node.emit == "delta":
             return self._difference(boundary, window, slots)
         self.is_quiet = not len(window.live)
-        calls = self.node.calls
+        calls = self.calls
         if self.counting:
             for call in calls:
                 if call.function == "sum" and call.type is SqlType.BIGINT:
@@ -75,20 +77,28 @@ class PaneMember:
         live = window.live
         if not len(live):
             return None
+        key = tuple(map(id, calls))
+        columns = window.answers.get(key)
+        if columns is None:
+            columns = window.answers[key] = self._columns(window, slots)
+        self.found += len(live)
+        return Batch(window.times(boundary), columns)
+
+    def _columns(self, window: PaneWindow, slots: PaneSlots) -> list[LazyColumn]:
+        live = window.live
         is_whole = len(live) == window.used
         columns: list[LazyColumn] = (
             list(slots.whole()) if is_whole else [Gather(view, live) for view in slots.views()]
         )
-        for call in calls:
+        for call in self.calls:
             value, valid = window.say(call)
             if not is_whole:
                 value, valid = gather(value, 0, live), None if valid is None else valid[live]
             columns.append(as_array(value, valid, call.type))
-        self.found += len(live)
-        return Batch(np.full(len(live), boundary, np.int64), columns)
+        return columns
 
     def _difference(self, boundary: int, window: PaneWindow, slots: PaneSlots) -> Batch | None:
-        calls, used = self.node.calls, window.used
+        calls, used = self.calls, window.used
         there = np.ones(1, np.uint8) if slots.is_single else (window.rows != 0).view(np.uint8)
         value, valid = np.empty((len(calls), used), np.int64), np.ones((len(calls), used), np.uint8)
         for place, call in enumerate(calls):

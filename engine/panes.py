@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .batch import Batch
+from .batch import Batch, LazyColumn
 from .errors import DataError
 from .expression import Expression
 from .kernels import panes as kernels
@@ -254,8 +254,11 @@ class PaneWindow:
         self._edge = edge
         self.used = panes.slots.used
         self.rows = panes.rows.since(edge, self.used)
-        self._said: dict[PaneCall, tuple[NDArray, NDArray | None]] = {}
+        self._said: dict[int, tuple[NDArray, NDArray | None]] = {}
         self._live: NDArray | None = None
+        self._times: NDArray | None = None
+        self.answers: dict[tuple[int, ...], list[LazyColumn]] = {}
+        """Columns of the whole answer, by the calls: whoever asks for the same gets the same."""
 
     @property
     def live(self) -> NDArray:
@@ -268,12 +271,20 @@ class PaneWindow:
                 self._live = room[: kernels.nonzero(self.rows, room)]
         return self._live
 
+    def times(self, boundary: int) -> NDArray:
+        """As many times the boundary as there are rows in the answer."""
+        if self._times is None:
+            self._times = np.full(len(self.live), boundary, np.int64)
+        return self._times
+
     def say(self, call: PaneCall) -> tuple[NDArray, NDArray | None]:
         """Values (int64: codes, or bits of doubles) and where they are not NULL (None: everywhere there is a
-        row); raises DataError if there is no value for some slot."""
-        if call not in self._said:
-            self._said[call] = self._say(call)
-        return self._said[call]
+        row); raises DataError if there is no value for some slot. Equal calls are one and the same
+        object here."""
+        said = self._said.get(id(call))
+        if said is None:
+            said = self._said[id(call)] = self._say(call)
+        return said
 
     def _say(self, call: PaneCall) -> tuple[NDArray, NDArray | None]:
         if call.argument is None:

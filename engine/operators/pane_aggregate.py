@@ -81,10 +81,12 @@ class PaneAggregate:
         self._next_edge = FOREVER
         """At which the open pane ends."""
         self._kept_edges = 0
-        self._is_stale = False
+        self._is_stale = True
+        """Whether members have come or gone since `_take_in`."""
         self._windows: dict[int, PaneWindow] = {}
         """By the edge they begin at; of the instant that is being answered."""
-        self._calls: list[PaneCall] = []
+        self._calls: dict[PaneCall, PaneCall] = {}
+        """What members ask for; equal calls are the same object."""
         self._take_in()
 
     # -- members ------------------------------------------------------------------------------------
@@ -95,8 +97,9 @@ class PaneAggregate:
             "a query would get rows from before it came"
         )
         self.members.append(member)
-        since = self.panes.ask(member.node.calls, started)
-        self._take_in()
+        member.calls = tuple(self._calls.setdefault(call, call) for call in member.node.calls)
+        since = self.panes.ask(member.calls, started)
+        self._is_stale = True
         if started > BEGINNING:
             member.exact_from = self._exact_from(member, started, since)
 
@@ -112,13 +115,14 @@ class PaneAggregate:
     def drop(self, member: PaneMember) -> None:
         """Let a query go."""
         self.members.remove(member)
-        self._take_in()
-        self.panes.ask_only(self._calls)
+        self._is_stale = True
 
     def _take_in(self) -> None:
-        """Members have come or gone."""
+        """Take into account that members have come or gone; between batches, or between their answers."""
+        self._is_stale = False
         nodes = [member.node for member in self.members]
-        self._calls = [call for node in nodes for call in node.calls]
+        self._calls = {call: call for member in self.members for call in member.calls}
+        self.panes.ask_only(list(self._calls))
         hops = {(node.hops.size, node.hops.origin % node.hops.size) for node in nodes}
         starts = {(node.hops.size, (node.hops.origin - node.size) % node.hops.size) for node in nodes}
         self._edges = Progressions(hops | starts)
@@ -149,6 +153,8 @@ class PaneAggregate:
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False
+        if self._is_stale:
+            self._take_in()
         while quantum > 0 and self.members:
             if self._batch is None:
                 if not queue.batches:
@@ -213,6 +219,7 @@ class PaneAggregate:
     def _fail(self, member: PaneMember, error: Exception) -> None:
         if member in self.members:
             self.drop(member)
+            self._take_in()
             self._on_failure(member, error)
 
     def _work(self) -> int:
@@ -352,13 +359,8 @@ class PaneAggregate:
         if len(panes.edges) > 2 * self._kept_edges + MANY_EDGES:
             panes.keep_edges(self._starts(starts))
             self._kept_edges = len(panes.edges)
-        if panes.is_empty and all(member.is_quiet for member in self.members):
-            if until > self._next_due and (self.common.keys or self._is_only_delta):
-                self._skip(until)
-
-    @property
-    def _is_only_delta(self) -> bool:
-        return all(member.node.emit == "delta" for member in self.members)
+        if panes.is_empty and until > self._next_due and all(member.is_quiet for member in self.members):
+            self._skip(until)
 
     def _skip(self, until: int) -> None:
         """Nobody has anything to say before this."""
@@ -392,6 +394,8 @@ class PaneAggregate:
         return self.panes.nbytes + sum(member.nbytes for member in self.members)
 
     def _check(self) -> None:
+        if self._is_stale:
+            self._take_in()
         self.panes._check()
         for place, member in enumerate(self.members):
             assert member.next_hop == self._next_hop[place], "a member waits for another boundary"
