@@ -1,8 +1,12 @@
 """Which aggregates of hopping queries run by panes: those straight over a RANGE window of one stream.
 
 COUNT, SUM and AVG of numbers, MIN and MAX of what has a fixed width can be put together from panes. DISTINCT
-and extremes of texts cannot, nor can windows that are unbounded or count rows. A window of very many hops
-would be cut into very many panes, each with a cell per group: it is left to the operators that keep rows.
+and extremes of texts cannot, nor can windows that are unbounded or count rows.
+
+A pane has a cell for every group, and every hop looks at every group. Where a window has very many hops, rows
+are fewer than cells, and it is left to the operators that keep rows; sooner so for EMIT DELTA, where those
+look only at groups that change. Measured with a key of its own for almost every row, which is the worst case,
+both are equally fast at about 40 hops to a window.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from .flatten_input import flatten_input, substitute
 from .logical import Aggregate, AggregateCall, StreamScan
 from .share_selects import over_stream
 
-MAX_HOPS = 1_024  # in a window
+MAX_HOPS = {"complete": 256, "delta": 40}  # in a window
 SUMMED = (SqlType.BIGINT, SqlType.DOUBLE)
 ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN)
 
@@ -34,7 +38,7 @@ def plan_panes(
     if not isinstance(scan, StreamScan) or not all(map(is_combined, base.aggregates)):
         return None
     size = scan.window.size
-    if scan.window.kind != "range" or size is None or size > min(MAX_HOPS * hops.size, MAX_TS):
+    if scan.window.kind != "range" or size is None or size > min(MAX_HOPS[emit] * hops.size, MAX_TS):
         return None
     types = tuple(field.type for field in scan.fields)
     places = tuple(range(len(types)))

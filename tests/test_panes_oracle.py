@@ -219,7 +219,8 @@ def exact_from(query: penstock.Query, first: int) -> int:
         "SELECT k, COUNT(DISTINCT v) FROM a [RANGE 5 us] GROUP BY k HOP BY 1 us",
         "SELECT k, MAX(s) FROM a [RANGE 5 us] GROUP BY k HOP BY 1 us",
         "SELECT k, COUNT(*) FROM a [RANGE UNBOUNDED] GROUP BY k HOP BY 1 us",
-        "SELECT k, COUNT(*) FROM a [RANGE 2000 us] GROUP BY k HOP BY 1 us",
+        "SELECT k, COUNT(*) FROM a [RANGE 257 us] GROUP BY k HOP BY 1 us",
+        "SELECT k, COUNT(*) FROM a [RANGE 41 us] GROUP BY k HOP BY 1 us EMIT DELTA",
     ],
 )
 def test_what_panes_cannot_do_is_done_by_rows(sql: str) -> None:
