@@ -170,10 +170,10 @@ class Explainer:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
-        if self._analyze and number in pipeline.operators:
-            operator = pipeline.operators[number]
+        shared = pipeline.panes[number][0] if number in pipeline.panes else None
+        if self._analyze and (operator := shared or pipeline.operators.get(number)) is not None:
             counters = operator.counters
-            if isinstance(node, IncrementalNode):
+            if isinstance(node, IncrementalNode | PaneAggregateNode):
                 shown.lines.append(
                     f"measured: state {operator.state_rows:,} rows, {operator.state_bytes:,} bytes"
                 )

@@ -30,6 +30,7 @@ from ..panes import Panes, PaneWindow
 from ..plan import CommonPanes, PaneCall
 from ..queue import BEGINNING, Outlet, Queue
 from ..window import FOREVER
+from .select import first_bad_row
 
 CHUNK_ROWS = 32_768
 MANY_EDGES = 64
@@ -127,7 +128,7 @@ class PaneAggregate:
         starts = {(node.hops.size, (node.hops.origin - node.size) % node.hops.size) for node in nodes}
         self._edges = Progressions(hops | starts)
         self._hop = np.array([node.hops.size for node in nodes], np.int64)
-        self._origin = np.array([node.hops.origin for node in nodes], np.int64)
+        self._origin = np.array([node.hops.origin % node.hops.size for node in nodes], np.int64)
         self._size = np.array([node.size for node in nodes], np.int64)
         self._next_hop = np.array([member.next_hop for member in self.members], np.int64)
         self._promised = np.array([member.output.punctuation for member in self.members], np.int64)
@@ -178,7 +179,7 @@ class PaneAggregate:
         try:
             rows, keys = self._select(batch)
         except DataError:
-            bad = first_bad(batch, self._select)
+            bad = first_bad_row(batch, self._select)
             if not bad:
                 self._pass_time(first_ts - 1, FOREVER)
                 raise
@@ -189,7 +190,7 @@ class PaneAggregate:
             try:
                 values.begin(rows)
             except DataError as error:
-                bad = first_bad(rows, values.begin)
+                bad = first_bad_row(rows, values.begin)
                 stop = int(batch.ts.searchsorted(rows.ts[bad]))
                 if stop:  # first those before the instant at which it fails
                     self.inputs[0].put_back(batch.slice(stop, batch.length))
@@ -402,17 +403,3 @@ class PaneAggregate:
             assert member.says is None or len(member.says) <= self.panes.slots.used, "a group is unknown"
         needed = {call.argument for call in self._calls if call.argument is not None}
         assert set(self.panes.values) == needed, "values are kept that nobody asks for"
-
-
-def first_bad(batch: Batch, work: Callable[[Batch], object]) -> int:
-    """The place of the first row on which it fails, by halving."""
-    good, bad = 0, batch.length
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            work(batch.slice(good, middle))
-        except DataError:
-            bad = middle
-        else:
-            good = middle
-    return good

@@ -6,6 +6,8 @@ Time-messages pass through, also those merged into rows, which may be dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..batch import Batch
 from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
@@ -43,7 +45,7 @@ class Select(Stateless):
             try:
                 self._put(self._select(batch))
             except DataError:
-                bad = self._first_bad_row(batch)
+                bad = first_bad_row(batch, self._select)
                 self._put(self._select(batch.slice(0, bad)))
                 self._pass_on_until(int(batch.ts[bad]) - 1)
                 raise
@@ -65,19 +67,6 @@ class Select(Stateless):
         self.output.tell(times)
         self.output.promise(now)
 
-    def _first_bad_row(self, batch: Batch) -> int:
-        """Position of the first row that fails, by halving: what comes before it is part of the answer."""
-        good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                self._select(batch.slice(good, middle))
-            except DataError:
-                bad = middle
-            else:
-                good = middle
-        return good
-
     def _select(self, batch: Batch) -> Batch:
         if self._node.predicate is not None:
             rows = selected(evaluate_predicate(self._node.predicate, batch.column, batch.length))
@@ -89,3 +78,17 @@ class Select(Stateless):
             columns = [evaluate(output, batch.column, batch.length) for output in self._node.outputs]
             return batch.with_columns(columns)
         return batch
+
+
+def first_bad_row(batch: Batch, work: Callable[[Batch], object]) -> int:
+    """Position of the first row that fails, by halving: what comes before it is part of the answer."""
+    good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            work(batch.slice(good, middle))
+        except DataError:
+            bad = middle
+        else:
+            good = middle
+    return good
