@@ -58,6 +58,11 @@ class PaneValues:
             if self.doubles:
                 self.sums.widen(self._codes, self.valid)
 
+    def end(self) -> None:
+        """Let go of the batch."""
+        self.raw = self._codes = frozen(NO_INTS)
+        self.valid = NO_BYTES
+
     def add(self, slots: NDArray, start: int, stop: int, used: int, skip: Extremes | None) -> None:
         """Add rows [start, stop) to all that is kept; `skip`: has them already."""
         if len(self.valid):

@@ -85,6 +85,12 @@ class Panes:
         for one in self.values.values():
             one.add(self._rows, start, stop, used, None if both is None else both[1])
 
+    def end(self) -> None:
+        """The batch is worked off."""
+        self._rows = NO_SLOTS
+        for values in self.values.values():
+            values.end()
+
     def _plain_extremes(self) -> tuple[PaneValues, Extremes] | None:
         """Extremes without NULLs in this batch, to be worked in one pass with the count."""
         for values in self.values.values():

@@ -243,6 +243,7 @@ class PaneAggregate:
         self._at = stop
         if stop == batch.length:
             self._batch = None
+            panes.end()
         else:
             self._close()
         return done
