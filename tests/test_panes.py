@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from checkpoint_help import Twins, again
 from oracle import rows_of
 
 import penstock
@@ -249,3 +250,20 @@ def test_a_long_silence_costs_no_hops() -> None:
         3,
         *range(31_536_000_000_000, 31_536_000_000_003),
     ]
+
+
+def test_panes_come_back_from_a_checkpoint() -> None:
+    """In the middle of a pane; a newcomer finds the same in both engines."""
+    engine = start()
+    engine.query(count(15, 10, "COUNT(*) AS n, MAX(v) AS m, SUM(x) AS t"))
+    engine.query(count(25, 5, "MIN(x) AS a, COUNT(v) AS c") + " EMIT DELTA")
+    engine.query("SELECT AVG(x) AS d FROM s [RANGE 25 us] HOP BY 5 us EMIT DELTA")
+    push(engine, [1, 3, 5, 10, 19, 22], [1, 2, 1, None, 1, 1], [1, None, 2, 3, 1, 4])
+    twins = Twins(engine, again(engine))
+    twins.compare()
+    twins.do(lambda one: one.query(count(8, 4, "MAX(v) AS m")))
+    twins.do(lambda one: push(one, [24, 33, 47], [3, 2, 1], [1, 7, 2]))
+    twins.compare()
+    twins = Twins(twins.two, again(twins.two))
+    twins.do(lambda one: one.advance(100))
+    twins.compare()
