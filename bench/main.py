@@ -44,7 +44,19 @@ def run_expiry(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_expiry(QUICK if quick else FULL, out, tell)
 
 
-BENCHES: dict[str, Bench] = {"join": run_join, "sharing": run_sharing, "expiry": run_expiry}
+def run_hopping(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Hopping queries: against DuckDB, one and many."""
+    from .hopping import FULL, QUICK, bench_hopping
+
+    return bench_hopping(QUICK if quick else FULL, out, tell)
+
+
+BENCHES: dict[str, Bench] = {
+    "join": run_join,
+    "sharing": run_sharing,
+    "expiry": run_expiry,
+    "hopping": run_hopping,
+}
 
 
 def run(names: list[str], quick: bool, out: Path) -> int:

@@ -5,6 +5,8 @@ Delays are counted in buckets that grow by an eighth, so that a percentile is ri
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,13 @@ class Delays:
     def add(self, delays: NDArray, times: int = 1) -> None:
         """Take in delays, each `times` times; none is negative."""
         if not len(delays):
+            return
+        if len(delays) == 1:
+            delay = float(delays[0])
+            self._counts[int(math.log2(max(delay, 1.0)) * STEPS)] += times
+            self._sum += delay * times
+            self.max = max(self.max, delay)
+            self.number += times
             return
         buckets = np.log2(np.maximum(delays, 1.0)) * STEPS
         np.add.at(self._counts, buckets.astype(np.int64), times)

@@ -10,8 +10,10 @@ from .build_operator import Approach
 from .group import Form, Group
 from .member import Member
 from .operator import Operator
+from .operators.pane_aggregate import PaneAggregate
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
+from .pane_member import PaneMember
 from .plan import PlanNode
 from .queue import Outlet, Queue
 
@@ -31,6 +33,8 @@ class Part:
     """What it reads that others may read too."""
     shares: dict[int, tuple[SharedSelect, Share]] = field(default_factory=dict)
     """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
+    panes: dict[int, tuple[PaneAggregate, PaneMember]] = field(default_factory=dict)
+    """Hopping aggregates that others over the stream are run with."""
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     output: Outlet = field(default_factory=Outlet)
     users: list[Part] = field(default_factory=list)
@@ -59,6 +63,7 @@ class Part:
             for operator in group.form.operators
         ]
         alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
+        alone += [panes for panes, _ in self.panes.values() if len(panes.members) == 1]
         below = [one for part in self.parts.values() if len(part.users) == 1 for one in part.all_operators]
         return [*below, *alone, *self.own_operators]
 
@@ -82,8 +87,8 @@ class Pipeline(Part):
 
     sink: Sink
     error: Exception | None = None
-    tally: tuple[Form | SharedSelect, Member | Share] | None = None
-    """Where results are counted, if that is in the join or the select itself."""
+    tally: tuple[Form | SharedSelect | PaneAggregate, Member | Share | PaneMember] | None = None
+    """Where results are counted, if that is in the join, the select or the panes themselves."""
 
     @property
     def own_operators(self) -> list[Operator]:

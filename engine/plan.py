@@ -325,6 +325,46 @@ class WholeTableNode:
     ticks: TicksNode
 
 
+@dataclass(frozen=True, slots=True)
+class PaneCall:
+    """An aggregate over an expression of the stream's columns; `argument` None: COUNT(*)."""
+
+    function: Literal["count", "sum", "avg", "min", "max"]
+    argument: Expression | None
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPanes:
+    """What hopping aggregates must have in common to share panes; over all columns of the stream.
+
+    `owner` is the query that shares with nobody; None: any query may join in.
+    """
+
+    stream: str
+    predicate: Expression | None
+    keys: tuple[Expression, ...]
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaneAggregateNode:
+    """A row per group of a stream's rows through a RANGE window of `size`, at each boundary: its keys, then
+    the calls. Without keys there is always one row.
+
+    emit: the whole answer, or how it differs from that of the boundary before.
+    """
+
+    input: SourceNode
+    common: CommonPanes
+    size: int
+    hops: Hops
+    calls: tuple[PaneCall, ...]
+    emit: Literal["complete", "delta"]
+    names: tuple[str, ...] = field(default=(), compare=False)
+    """Keys and aggregates, for people."""
+
+
 PlanNode = (
     SourceNode
     | WindowNode
@@ -344,6 +384,7 @@ PlanNode = (
     | WholeWindowNode
     | WholeTableNode
     | TicksNode
+    | PaneAggregateNode
 )
 
 
@@ -352,6 +393,8 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
     match node:
         case SourceNode() | TableNode():
             return ()
+        case PaneAggregateNode():
+            return (node.input,)
         case (
             SelectNode()
             | WindowNode()
@@ -375,7 +418,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
 def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     """The same node over changed inputs."""
     match node:
-        case SourceNode() | TableNode():
+        case SourceNode() | TableNode() | PaneAggregateNode():
             return node
         case (
             SelectNode()
@@ -417,7 +460,7 @@ def takes_back(node: PlanNode) -> bool:
 
 def hops_of(plan: PlanNode) -> Hops | None:
     """The boundaries of a hopping query's plan."""
-    windows = (ArriveNode, LifetimeNode, WholeWindowNode)
+    windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode)
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
 
 
@@ -442,6 +485,9 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return plan_types(node.input)[:-2]
         case AggregateNode():
             return plan_types(node.input)[: node.keys] + tuple(call.type for call in node.calls)
+        case PaneAggregateNode():
+            keys = tuple(key.type for key in node.common.keys)
+            return keys + tuple(call.type for call in node.calls)
         case ChangeJoinNode():
             one = plan_types(node.left)
             return one if node.kind in ("semi", "anti") else one + plan_types(node.right)

@@ -26,19 +26,23 @@ from .known_content import begins, is_known
 from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
+from .operators.pane_aggregate import PaneAggregate
 from .operators.select import Select
 from .operators.shared_select import SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
+from .pane_member import PaneMember
 from .parts import Parts
 from .pipeline import Part, Pipeline
 from .plan import (
     AggregateNode,
     ArriveNode,
     CommonJoin,
+    CommonPanes,
     HopAnswerNode,
     JoinNode,
     MemberNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SharedSelectNode,
@@ -83,6 +87,7 @@ class Runtime:
         self._arrange = arrange
         self.groups: dict[CommonJoin, Group] = {}
         self._selects = CommonSelects(self)
+        self.panes: dict[CommonPanes, PaneAggregate] = {}
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
@@ -107,7 +112,7 @@ class Runtime:
         self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[Operator, Part | Group | SharedSelect] = {}
+        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate] = {}
         self._failures: list[Exception] = []
 
     @property
@@ -158,6 +163,8 @@ class Runtime:
         if isinstance(plan, MemberNode) and sink.is_counting:
             group, member = pipeline.joins[0]
             pipeline.tally = group.form, member
+        elif isinstance(plan, PaneAggregateNode) and sink.is_counting:
+            pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
         for operator in pipeline.own_operators:
@@ -214,7 +221,7 @@ class Runtime:
         self._stop(pipeline)
         pipeline.plan, pipeline.tally = plan, None
         pipeline.operators, pipeline.joins, pipeline.shares, pipeline.taps = {}, {}, {}, []
-        pipeline.parts = {}
+        pipeline.parts, pipeline.panes = {}, {}
         sink.inputs = (Queue(),)
         self._start(pipeline)
 
@@ -305,7 +312,7 @@ class Runtime:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
             names = {member.name for member in owner.members}
-            later = [operator] if isinstance(owner, SharedSelect) else list(owner.form.operators)
+            later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
             for pipeline in list(dict.fromkeys(one for name in names for one in self._queries_of(name))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
 
@@ -318,8 +325,8 @@ class Runtime:
             return [heir]
         return next((part.queries for part in self.parts.values() if part.name == name), [])
 
-    def _fail_member(self, member: Member, error: Exception) -> None:
-        """Stop a query whose share in a join cannot be known."""
+    def _fail_member(self, member: Member | PaneMember, error: Exception) -> None:
+        """Stop a query whose share in a join or in panes cannot be known."""
         for pipeline in self._queries_of(member.name):
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
@@ -370,6 +377,8 @@ class Runtime:
             if not shared.members and shared in self._owners:
                 self._selects.close(shared)
         self._selects.leave(pipeline)
+        for panes, member_of_panes in pipeline.panes.values():
+            self._leave_panes(panes, member_of_panes)
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -416,6 +425,9 @@ class Runtime:
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
+        if isinstance(node, PaneAggregateNode):
+            next(numbers)  # its stream
+            return self._join_panes(node, number, pipeline, counting)
         if isinstance(node, SharedSelectNode) and self._selects.has_others(node.stream):
             next(numbers)  # its stream
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
@@ -528,6 +540,36 @@ class Runtime:
         self._sync(group)
         return member.output
 
+    # Panes in common
+
+    def _join_panes(self, node: PaneAggregateNode, number: int, pipeline: Part, counting: bool) -> Outlet:
+        """A member of the operator that runs hopping aggregates over the same rows and keys."""
+        if node.common in self.panes:
+            self._drain(self.panes[node.common])
+        stream = self.streams[node.common.stream]
+        started = stream.output.punctuation if stream.rows_in else BEGINNING
+        panes = self.panes.get(node.common)  # unless it failed just now
+        if panes is None:
+            queue = Queue(stream.output.punctuation)
+            queue.closed = stream.output.closed
+            stream.output.queues.append(queue)
+            panes = self.panes[node.common] = PaneAggregate(node.common, queue, started, self._fail_member)
+            self._owners[panes] = panes
+            self._ready.enter(panes)
+        member = PaneMember(pipeline.name, node, counting, self._first_hop(node, node.hops))
+        panes.add(member, started)
+        pipeline.panes[number] = panes, member
+        return member.output
+
+    def _leave_panes(self, panes: PaneAggregate, member: PaneMember) -> None:
+        member.output.queues.clear()
+        if member in panes.members:
+            panes.drop(member)
+        if not panes.members and self.panes.get(panes.common) is panes:
+            disconnect([(self.streams[panes.common.stream].output, panes.inputs[0])])
+            self._forget(panes)
+            del self.panes[panes.common]
+
     def _drain(self, operator: Operator) -> None:
         """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
         try:
@@ -591,6 +633,8 @@ class Runtime:
                 operator._check()
         for shared in self.selects.values():
             shared._check()
+        for panes in self.panes.values():
+            panes._check()
         working = [pipeline for pipeline in self.pipelines.values() if pipeline.error is None]
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:

@@ -11,8 +11,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.engine.hops import Hops
+
 from .estimate_flows import Estimates
-from .flatten_input import flatten_input
 from .hopping_cost import Costs, Flow, HoppingCosts
 from .logical import (
     Aggregate,
@@ -28,6 +29,7 @@ from .logical import (
     inputs_of,
 )
 from .modes import OPERATORS, Form, Mode, Modes, mode_of, reads, writes
+from .plan_panes import plan_panes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +88,11 @@ class Pricer:
             case UnionAll():
                 return costs.union(out)
             case Aggregate():
-                return costs.panes(inputs[0], out) if has_panes(node) else costs.group(inputs[0], out)
+                if plan_panes(node, Hops(self.estimates.hop_us), "delta") is None:
+                    return costs.group(inputs[0], out)
+                return costs.panes(inputs[0], out)
             case _:
                 raise AssertionError(f"{type(node).__name__} has no modes")
-
-
-def has_panes(node: Aggregate) -> bool:
-    """Whether an aggregate stands right above a window and can be combined from panes of it."""
-    base = flatten_input(node.input).base
-    return (
-        isinstance(base, StreamScan)
-        and base.window.kind == "range"
-        and base.window.size is not None
-        and not any(call.distinct for call in node.aggregates)
-        and all(
-            call.function not in ("min", "max") or call.type.value != "VARCHAR" for call in node.aggregates
-        )
-    )
 
 
 def assign_modes(root: Node, pricer: Pricer, written: Form, forced: Modes | None = None) -> Assigned:

@@ -43,6 +43,7 @@ def complete_from(pipeline: Pipeline) -> int | None:
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
+        known += [member.exact_from for _, member in part.panes.values()]
         began = start_of(part)
         if began is None:
             continue

@@ -28,6 +28,7 @@ from penstock.engine.plan import (
     HopAnswerNode,
     JoinNode,
     MemberNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SideNode,
@@ -44,6 +45,7 @@ from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental, mode_line
 from .explain_hopping import explain_hopping
+from .explain_panes import describe_panes
 from .logical import Query
 from .optimize_hopping import HoppingPlan
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
@@ -174,14 +176,17 @@ class Explainer:
                 shown = Description(
                     "HopAnswer", ["the whole answer at every boundary"], data={"node": "HopAnswer"}
                 )
+            case PaneAggregateNode():
+                title, lines, data = describe_panes(node, *pipeline.panes[number])
+                shown = Description(title, lines, data=data)
             case _:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
-        if self._analyze and number in pipeline.operators:
-            operator = pipeline.operators[number]
+        shared = pipeline.panes[number][0] if number in pipeline.panes else None
+        if self._analyze and (operator := shared or pipeline.operators.get(number)) is not None:
             counters = operator.counters
-            if isinstance(node, IncrementalNode):
+            if isinstance(node, IncrementalNode | PaneAggregateNode):
                 shown.lines.append(
                     f"measured: state {operator.state_rows:,} rows, {operator.state_bytes:,} bytes"
                 )

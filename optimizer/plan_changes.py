@@ -34,6 +34,7 @@ from penstock.engine.plan import (
     HopDeltaNode,
     JoinKind,
     LifetimeNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SourceNode,
@@ -355,7 +356,7 @@ def is_rows(node: PlanNode) -> bool:
 def may_withdraw(node: PlanNode) -> bool:
     """Whether a -1 can come out."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode() | PaneAggregateNode():
             return True
         case ChangeJoinNode() if node.kind != "inner":
             return True
@@ -368,7 +369,9 @@ def may_withdraw(node: PlanNode) -> bool:
 def has_ends(node: PlanNode) -> bool:
     """Whether rows can come out that leave by themselves."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode() | HopAnswerNode() | HopDeltaNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode():
+            return False
+        case HopAnswerNode() | HopDeltaNode():
             return False
         case ChangeJoinNode() if node.kind != "inner":
             return False

@@ -3,12 +3,14 @@
 An operator that reads changes is the one of incremental queries; one that reads whole answers works window at
 a time and keeps nothing (`whole` in engine/plan.py). Where an operator writes the other form than it reads, a
 HopAnswer (changes to whole answers) or a HopDelta (back) stands above it. Windows and tables write what the
-operator above them reads. The topmost operator writes what the query emits.
+operator above them reads. The topmost operator writes what the query emits. An aggregate straight over a
+window reads its rows as they come and writes either form by itself, from panes (plan_panes.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.expression import Expression
@@ -16,6 +18,7 @@ from penstock.engine.hops import Hops
 from penstock.engine.plan import (
     HopAnswerNode,
     HopDeltaNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SourceNode,
@@ -27,24 +30,35 @@ from penstock.engine.runtime import starts_full
 
 from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
-from .logical import Node, Query, StreamScan, TableScan, inputs_of, streams_of
+from .logical import Aggregate, Node, Query, StreamScan, TableScan, inputs_of, streams_of
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
 from .optimize_hopping import HoppingOptimizer
 from .order_joins import Cluster, collect_pair
 from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
+from .plan_panes import plan_panes
 from .prune_columns import moved, moved_all
 from .separate_joins import separate_joins
+
+
+@dataclass(frozen=True, slots=True)
+class Panes:
+    """Whether aggregates may run by panes; `owner`: the query, if it is to share with nobody."""
+
+    allowed: bool
+    owner: str | None = None
 
 
 def plan_hopping(
     query: Query,
     choose: IndexChooser,
+    counting: bool,
     approach: Approach,
     forced: Forced,
     execution: str,
-    decide: HoppingOptimizer | None = None,
+    decide: HoppingOptimizer | None,
+    panes: Panes,
 ) -> ChangesPlan:
-    """The plan of a query with HOP BY.
+    """The plan of a query with HOP BY; `counting`: only how many rows there are is asked.
 
     execution, in delta mode: rows wait until their hop is over (`waat`), or are worked as they come (`taat`).
     decide: chooses plan and modes by cost; without it the plan is as written and all operators read changes.
@@ -59,9 +73,11 @@ def plan_hopping(
         decided = decide(query, forced)
         root, modes = decided.query.root, decided.modes
     hops = Hops(query.hop.size_us, query.hop.origin_us)
-    planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat")
+    planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat", panes)
     node = planner.plan(root, range(len(query.fields)))
-    is_net = emitted == "complete" or isinstance(node, HopDeltaNode)
+    if counting and emitted == "complete" and isinstance(node, SelectNode) and node.predicate is None:
+        node = node.input if isinstance(node.input, PaneAggregateNode) else node
+    is_net = emitted == "complete" or isinstance(node, HopDeltaNode | PaneAggregateNode)
     return ChangesPlan(node, "none" if is_net else "all", decided)
 
 
@@ -82,9 +98,11 @@ class HoppingPlanner(ChangesPlanner):
         modes: Modes,
         emitted: Form,
         taat: bool,
+        panes: Panes,
     ) -> None:
         super().__init__(choose, approach, hops)
         self._taat = taat
+        self._panes = panes
         self._numbers = {id(one.node): one for one in operators_of(root)}
         self._modes = modes
         self._wanted: dict[int, Form] = {}
@@ -117,6 +135,8 @@ class HoppingPlanner(ChangesPlanner):
             self._whole, self._label = outer
         if isinstance(base, TableScan) and wanted == "complete":
             return WholeTableNode(planned, self._ticks)
+        if isinstance(base, Aggregate) and self._by_panes(base) is not None:
+            return planned  # which writes what is wanted
         return self._converted(planned, form, wanted, self._is_top(base))
 
     def _is_top(self, base: Node) -> bool:
@@ -144,6 +164,21 @@ class HoppingPlanner(ChangesPlanner):
         source, partition, places = window_columns(scan, predicate, outputs)
         node = WholeWindowNode(source, scan.window, partition, self._whole, self._label)
         return select(node, moved(predicate, places), moved_all(outputs, places))
+
+    def _by_panes(self, base: Aggregate) -> PaneAggregateNode | None:
+        """The aggregate by panes, if it reads changes and can be; it writes whatever is wanted of it.
+
+        Without keys there is a row before the first of the stream comes, which panes do not know of, and
+        which only whoever stands above an operator asks for.
+        """
+        assert self._hops is not None
+        is_delta = reads(self._modes[self._numbers[id(base)].number]) == "delta"
+        if not self._panes.allowed or not is_delta or not (base.keys or self._is_top(base)):
+            return None
+        return plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
+
+    def _aggregate(self, base: Aggregate) -> PlanNode:
+        return self._by_panes(base) or super()._aggregate(base)
 
     def _cluster(self, node: Node) -> Cluster:
         return collect_pair(node)

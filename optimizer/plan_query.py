@@ -15,7 +15,7 @@ from .logical import Position, Query
 from .modes import Forced
 from .optimize_hopping import HoppingOptimizer, HoppingPlan
 from .plan_changes import plan_changes
-from .plan_hopping import plan_hopping
+from .plan_hopping import Panes, plan_hopping
 from .plan_streams import is_plain, plan_node
 from .prune_columns import prune_columns
 
@@ -38,14 +38,19 @@ def plan_query(
     modes: Forced = "auto",
     execution: str = "waat",
     decide: HoppingOptimizer | None = None,
+    *,
+    panes: bool = True,
+    owner: str | None = None,
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
     modes, execution: of the operators of a hopping query, as they are forced; decide: chooses its plan.
+    panes: whether hopping aggregates may run by panes. owner: the query, if it is to share with nobody.
     """
     if query.hop is not None:
         approach = "nta" if approach == "nta" else "promises"  # a hop's answer is complete when it is given
-        plan = plan_hopping(query, choose, approach, modes, execution, decide)
+        by_panes = Panes(panes and approach != "nta", owner)
+        plan = plan_hopping(query, choose, counting, approach, modes, execution, decide, by_panes)
         return Planned(prune_columns(plan.node), approach, plan.netting, plan.decided)
     if is_incremental(query):
         plan = plan_changes(query, choose, counting, approach)

@@ -175,11 +175,13 @@ class Engine:
         optimize: str = "exhaustive",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
+        panes: bool = True,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
         `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows;
         `optimize`: how the order of their joins and the places of differences are searched for.
+        `panes`: whether aggregates of hopping queries may be put together from panes.
         """
         from penstock.engine.runtime import Runtime
         from penstock.optimizer.arrange_joins import Arranger
@@ -201,6 +203,7 @@ class Engine:
         self._rates = Rates()
         self._sharing = sharing
         self._expiry = expiry
+        self._panes = panes
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -466,7 +469,9 @@ class Engine:
         expiry = approach or first_expiry(self._expiry)
         modes, execution = hopping or self._hopping
         decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
-        planned = plan_query(bound, choose, counting, expiry, modes, execution, decide)
+        planned = plan_query(
+            bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
+        )
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
     def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:

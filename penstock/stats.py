@@ -41,7 +41,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         }
         for name, pipeline in runtime.pipelines.items()
     }
-    groups = [
+    groups: list[dict[str, Any]] = [
         {
             "name": group.name,
             "strategy": group.strategy,
@@ -60,6 +60,17 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         }
         for shared in runtime.selects.values()
         if len(shared.members) > 1
+    ]
+    groups += [
+        {
+            "name": panes.name,
+            "strategy": "panes",
+            "queries": list(dict.fromkeys(member.query for member in panes.members)),
+            "panes": panes.panes.count,
+            "operators": [operator_stats(panes)],
+        }
+        for panes in runtime.panes.values()
+        if len(panes.members) > 1
     ]
     groups += [
         {

@@ -10,6 +10,8 @@ till then it is held back with what follows it, and what cancels is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..batch import Batch, concatenate
 from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
@@ -83,7 +85,7 @@ class Select(Stateless):
 
     def _up_to_bad_row(self, batch: Batch) -> Batch:
         """Pass on the rows before the first that fails; the rest."""
-        bad = self._first_bad_row(batch)
+        bad = first_bad_row(batch, self.apply)
         self._put(self.apply(batch.slice(0, bad)))
         return batch.slice(bad, batch.length)
 
@@ -110,19 +112,6 @@ class Select(Stateless):
     def state_rows(self) -> int:
         return 0 if self.held is None else self.held.length
 
-    def _first_bad_row(self, batch: Batch) -> int:
-        """Position of the first row that fails, by halving: what comes before it is part of the answer."""
-        good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
-        while bad - good > 1:
-            middle = (good + bad) // 2
-            try:
-                self.apply(batch.slice(good, middle))
-            except DataError:
-                bad = middle
-            else:
-                good = middle
-        return good
-
     def apply(self, batch: Batch) -> Batch:
         """What comes of these rows."""
         if self._node.predicate is not None:
@@ -135,3 +124,17 @@ class Select(Stateless):
             columns = [evaluate(output, batch.column, batch.length) for output in self._node.outputs]
             return batch.with_columns(columns)
         return batch
+
+
+def first_bad_row(batch: Batch, work: Callable[[Batch], object]) -> int:
+    """Position of the first row that fails, by halving: what comes before it is part of the answer."""
+    good, bad = 0, batch.length  # the first `good` rows do not fail, the first `bad` do
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            work(batch.slice(good, middle))
+        except DataError:
+            bad = middle
+        else:
+            good = middle
+    return good

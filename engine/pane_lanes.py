@@ -1,0 +1,281 @@
+"""What panes keep for one call: counts and sums as they grow, extremes by pane.
+
+In: rows with their slots, and the edges between panes.  Out: what a window that begins at an edge, and goes
+on until now, says per slot.  Kept: per edge an array by slot.  Dropped: edges nobody asks for any more.
+
+Counts and sums are running totals. At an edge they are copied, and a window is now less then:
+
+    edge          |          |          |  now
+    total         3          5          9  12          the window from the second edge on: 12 - 5
+
+Extremes cannot be taken back. Each edge has the extreme from there on to the end of its block; blocks of
+panes are joined when there are two of one size, so that there are few, and an edge is touched only as often
+as its block is joined. A window is its edge's extreme and those of the blocks behind:
+
+    edge          |     |     |     |     |  now
+    blocks        [-----------------------|-----------|-----]
+    kept          8     7     7     2       total 9     total 4       from the third edge on: max(7, 9, 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .argument import grown
+from .groups import NO_INTS
+from .kernels import exact_sum
+from .kernels import panes as kernels
+
+NOTHING = kernels.NOTHING
+
+
+def taken(array: NDArray, slots: NDArray, fill: int) -> NDArray:
+    """The array at these slots; `fill` where it is too short."""
+    out = np.full((len(slots), *array.shape[1:]), fill, np.int64)
+    known = slots < len(array)
+    out[known] = array[slots[known]]
+    return out
+
+
+class Counts:
+    """Rows per slot since ever, and at each edge."""
+
+    def __init__(self) -> None:
+        self.totals = np.zeros(0, np.int64)
+        self.marks: dict[int, NDArray] = {}
+
+    def reserve(self, slots: int) -> None:
+        if len(self.totals) < slots:
+            self.totals = grown(self.totals, max(slots, 2 * len(self.totals)))
+
+    def mark(self, edge: int, used: int) -> None:
+        """A pane ends at this edge."""
+        if len(self.totals):
+            self.marks[edge] = self.totals[:used].copy()
+
+    def since(self, edge: int, used: int) -> NDArray:
+        """What has been added after an edge, by slot."""
+        if not len(self.totals):
+            return np.zeros(used, np.int64)
+        self.reserve(used)
+        out = np.empty(used, np.int64)
+        kernels.less_before(self.totals, self.marks.get(edge, NO_INTS), used, out)
+        return out
+
+    def drop(self, edges: Sequence[int]) -> None:
+        """Forget these edges."""
+        for edge in edges:
+            self.marks.pop(edge, None)
+
+    def keep(self, slots: NDArray) -> None:
+        """Keep these slots alone."""
+        self.totals = taken(self.totals, slots, 0) if len(self.totals) else self.totals
+        self.marks = {edge: taken(mark, slots, 0) for edge, mark in self.marks.items()}
+
+    def clear(self) -> None:
+        """Forget everything: nothing is in any pane."""
+        self.totals = self.totals[:0].copy()
+        self.marks = {}
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.totals.nbytes) + sum(int(mark.nbytes) for mark in self.marks.values())
+
+
+class Sums:
+    """Exact sums per slot (see kernels/exact_sum.py): digits in words that wrap around, so that the
+    difference of two moments is exact as well."""
+
+    def __init__(self, doubles: bool) -> None:
+        self.doubles = doubles
+        self._marks: dict[int, NDArray] = {}
+        # Digits of the whole range: doubles begin in [low, high], and reach two further.
+        self._low, self._high = (1, 0) if self.doubles else (0, 0)
+        self._totals = np.zeros((0, exact_sum.DIGITS + (1 if self.doubles else 2)), np.int64)
+
+    @property
+    def _base(self) -> int:
+        return exact_sum.DIGIT * self._low if self.doubles else exact_sum.ONE
+
+    def widen(self, codes: NDArray, valid: NDArray) -> None:
+        """Have the digits that these doubles need."""
+        low, high = exact_sum.digit_range(codes, valid)
+        if low > high:
+            return
+        before, is_new = self._low, self._low > self._high
+        if not is_new:
+            low, high = min(low, self._low), max(high, self._high)
+        if (low, high) == (self._low, self._high):
+            return
+        first = exact_sum.DIGITS
+        at = first if is_new else first + before - low
+
+        def wider(sums: NDArray) -> NDArray:
+            out = np.zeros((len(sums), first + high - low + 4), np.int64)
+            out[:, :first] = sums[:, :first]
+            out[:, at : at + sums.shape[1] - first] = sums[:, first:]
+            return out
+
+        self._totals = wider(self._totals)
+        self._marks = {edge: wider(mark) for edge, mark in self._marks.items()}
+        self._low, self._high = low, high
+
+    def add(self, slots: NDArray, codes: NDArray, valid: NDArray, start: int, stop: int, used: int) -> None:
+        """Add rows [start, stop), whose digits there are."""
+        if len(self._totals) < used:
+            self._totals = grown(self._totals, max(used, 2 * len(self._totals)))
+        kernels.add_sums(slots, codes, valid, start, stop, self.doubles, self._base, self._totals)
+
+    def mark(self, edge: int, used: int) -> None:
+        self._marks[edge] = self._totals[:used].copy()
+
+    def since(self, edge: int, used: int, as_double: bool) -> tuple[NDArray, NDArray, int]:
+        """Sums, how many values they are of, and the first slot whose sum is no int64, -1: there is none."""
+        if len(self._totals) < used:
+            self._totals = grown(self._totals, used)
+        value, counts = np.empty(used, np.int64), np.empty(used, np.int64)
+        before = self._marks.get(edge)
+        bad = kernels.read_sums(
+            self._totals[:used], self._totals[:0] if before is None else before, self.doubles, as_double,
+            self._base, value, counts,
+        )  # fmt: skip
+        return value, counts, int(bad)
+
+    def drop(self, edges: Sequence[int]) -> None:
+        for edge in edges:
+            self._marks.pop(edge, None)
+
+    def keep(self, slots: NDArray) -> None:
+        self._totals = taken(self._totals, slots, 0)
+        self._marks = {edge: taken(mark, slots, 0) for edge, mark in self._marks.items()}
+
+    def clear(self) -> None:
+        self._marks = {}
+        self._totals = self._totals[:0].copy()  # as wide as before: rows that need it may be on the way
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._totals.nbytes) + sum(int(mark.nbytes) for mark in self._marks.values())
+
+
+class Block:
+    """Panes one after the other: 2 ** rank of them."""
+
+    __slots__ = ("from_edges", "rank", "total")
+
+    def __init__(self, rank: int, total: NDArray, from_edges: dict[int, NDArray]) -> None:
+        self.rank = rank
+        self.total = total
+        """The extremes of all its panes; the very array of its first edge, as long as that is kept."""
+        self.from_edges = from_edges
+        """By the edge a pane begins at: the extremes from there to the end of the block."""
+
+    def append(self, other: Block) -> None:
+        """Take the panes right behind in."""
+        first, least = self.total, other.total
+        self.total = raised(first, least)
+        for edge, one in self.from_edges.items():
+            self.from_edges[edge] = self.total if one is first else raised(one, least)
+        self.from_edges |= other.from_edges
+        self.rank += 1
+
+
+def raised(array: NDArray, least: NDArray) -> NDArray:
+    """The array, no less than `least` anywhere; in place if it is as long."""
+    if len(array) < len(least):
+        longer = least.copy()
+        np.maximum(array, least[: len(array)], out=longer[: len(array)])
+        return longer
+    part = array[: len(least)]
+    np.maximum(part, least, out=part)
+    return array
+
+
+class Extremes:
+    """The greatest code per slot, of each pane and from each edge on; `flip` -1: the least."""
+
+    def __init__(self, doubles: bool, smallest: bool) -> None:
+        self.doubles = doubles
+        self.flip = -1 if smallest else 0
+        self.pane = np.full(0, NOTHING, np.int64)
+        """Of the pane that is open."""
+        self._blocks: list[Block] = []
+        self._behind: list[NDArray] | None = None
+        """Per block the extremes of all behind it."""
+
+    def reserve(self, slots: int) -> None:
+        if len(self.pane) < slots:
+            longer = np.full(max(slots, 2 * len(self.pane)), NOTHING, np.int64)
+            longer[: len(self.pane)] = self.pane
+            self.pane = longer
+
+    def add(self, slots: NDArray, values: NDArray, valid: NDArray, start: int, stop: int, used: int) -> None:
+        """Take rows [start, stop) into the open pane; values: bits of doubles, or whole numbers."""
+        self.reserve(used)
+        kernels.raise_extremes(slots, values, valid, start, stop, self.flip, self.doubles, self.pane)
+
+    def mark(self, begin: int, used: int) -> None:
+        """The open pane ends; it began at the edge `begin`."""
+        self.reserve(used)
+        total = self.pane[:used].copy()
+        self.pane[:used] = NOTHING
+        self._blocks.append(Block(0, total, {begin: total}))
+        while len(self._blocks) > 1 and self._blocks[-1].rank == self._blocks[-2].rank:
+            last = self._blocks.pop()
+            self._blocks[-1].append(last)
+        self._behind = None
+
+    def since(self, edge: int, used: int) -> tuple[NDArray, bool]:
+        """Codes by slot of all panes that have ended since an edge, NOTHING where there is none; whether all
+        values since then are known, or some came before anybody asked for them."""
+        behind = self._totals_behind()
+        for at in range(len(self._blocks) - 1, -1, -1):
+            found = self._blocks[at].from_edges.get(edge)
+            if found is not None:
+                return fitted(found, behind[at], used), True
+        known = bool(self._blocks) and next(iter(self._blocks[0].from_edges), edge) <= edge
+        if known or not self._blocks:
+            return np.full(used, NOTHING, np.int64), bool(self._blocks)
+        return fitted(self._blocks[0].total, behind[0], used), False
+
+    def _totals_behind(self) -> list[NDArray]:
+        if self._behind is None:
+            behind = [np.full(0, NOTHING, np.int64)]
+            for block in reversed(self._blocks[1:]):
+                behind.append(raised(block.total.copy(), behind[-1]))
+            self._behind = behind[::-1]
+        return self._behind
+
+    def drop(self, edges: Sequence[int]) -> None:
+        for block in self._blocks:
+            for edge in edges:
+                block.from_edges.pop(edge, None)
+        while self._blocks and not self._blocks[0].from_edges:
+            del self._blocks[0]
+        self._behind = None
+
+    def keep(self, slots: NDArray) -> None:
+        self.pane = taken(self.pane, slots, NOTHING)
+        for block in self._blocks:
+            block.from_edges = {e: taken(one, slots, NOTHING) for e, one in block.from_edges.items()}
+            block.total = taken(block.total, slots, NOTHING)
+        self._behind = None
+
+    def clear(self) -> None:
+        self.pane = np.full(0, NOTHING, np.int64)
+        self._blocks, self._behind = [], None
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [one for block in self._blocks for one in (block.total, *block.from_edges.values())]
+        return int(self.pane.nbytes) + sum(int(one.nbytes) for one in arrays)
+
+
+def fitted(array: NDArray, least: NDArray, used: int) -> NDArray:
+    """A new array for the slots in use, of the greater of both."""
+    out = np.full(used, NOTHING, np.int64)
+    out[: len(array)] = array
+    return raised(out, least)

@@ -1,0 +1,153 @@
+"""One query's share in an aggregate over panes: its window, its hops, its calls, and what it said last.
+
+Out: at each of its boundaries the whole answer, or how it differs from the one before.  Kept, for
+differences: what each group said at the boundary before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .batch import Batch, Gather, LazyColumn
+from .kernels.gather import gather
+from .kernels.panes import differences
+from .member import query_of
+from .pane_lanes import taken
+from .pane_slots import PaneSlots
+from .panes import PaneWindow
+from .plan import PaneAggregateNode, PaneCall
+from .queue import BEGINNING, Outlet
+from .store import bitmap
+from .types import ARROW_TYPES, SqlType
+from .window import FOREVER
+
+
+@dataclass(slots=True)
+class Said:
+    """What an answer was: per slot whether it had a row, and per call and slot the value, if it had one."""
+
+    there: NDArray
+    value: NDArray
+    valid: NDArray
+
+
+@dataclass(eq=False)
+class PaneMember:
+    """counting: only the number of rows is asked for, and nothing is passed on."""
+
+    name: str
+    node: PaneAggregateNode
+    counting: bool
+    first_hop: Callable[[], int | None]
+    """The first boundary to answer at, None as long as no row has come."""
+    output: Outlet = field(default_factory=Outlet)
+    found: int = 0
+    next_hop: int = FOREVER
+    """FOREVER: not known yet."""
+    exact_from: int = BEGINNING
+    """Before this, rows may be missing or too many."""
+    is_quiet: bool = False
+    """Whether there is nothing to say at the next boundary unless rows come."""
+    said: Said | None = None
+    calls: tuple[PaneCall, ...] = ()
+    """As in the node; equal ones of all members are the same object."""
+
+    @property
+    def query(self) -> str:
+        """The query, for people; `name` may be that of a part of its plan."""
+        return query_of(self.name)
+
+    def answer(self, boundary: int, window: PaneWindow, slots: PaneSlots) -> Batch | None:
+        """What is to be passed on at a boundary, counted already; None: nothing."""
+        if self.node.emit == "delta":
+            return self._difference(boundary, window, slots)
+        self.is_quiet = not len(window.live)
+        calls = self.calls
+        if self.counting:
+            for call in calls:
+                if call.function == "sum" and call.type is SqlType.BIGINT:
+                    window.say(call)  # it may fail
+            self.found += len(window.live)
+            return None
+        live = window.live
+        if not len(live):
+            return None
+        key = tuple(map(id, calls))
+        columns = window.answers.get(key)
+        if columns is None:
+            columns = window.answers[key] = self._columns(window, slots)
+        self.found += len(live)
+        return Batch(window.times(boundary), columns)
+
+    def _columns(self, window: PaneWindow, slots: PaneSlots) -> list[LazyColumn]:
+        live = window.live
+        is_whole = len(live) == window.used
+        columns: list[LazyColumn] = (
+            list(slots.whole()) if is_whole else [Gather(view, live) for view in slots.views()]
+        )
+        for call in self.calls:
+            value, valid = window.say(call)
+            if not is_whole:
+                value, valid = gather(value, 0, live), None if valid is None else valid[live]
+            columns.append(as_array(value, valid, call.type))
+        return columns
+
+    def _difference(self, boundary: int, window: PaneWindow, slots: PaneSlots) -> Batch | None:
+        calls, used = self.calls, window.used
+        there = np.ones(1, np.uint8) if slots.is_single else (window.rows != 0).view(np.uint8)
+        value, valid = np.empty((len(calls), used), np.int64), np.ones((len(calls), used), np.uint8)
+        for place, call in enumerate(calls):
+            value[place], known = window.say(call)
+            if known is not None:
+                valid[place] = known
+        said = self.said or Said(np.zeros(0, np.uint8), value[:, :0].copy(), valid[:, :0].copy())
+        out_slot, out_sign = np.empty(2 * used, np.int64), np.empty(2 * used, np.int8)
+        count = differences(
+            there, value, valid, said.there, said.value, said.valid, out_slot, out_sign
+        )  # fmt: skip
+        self.said = Said(there, value, valid)
+        self.is_quiet = not window.rows.any()
+        if not count:
+            return None
+        self.found += count
+        if self.counting:
+            return None
+        out_slot, out_sign = out_slot[:count].copy(), out_sign[:count].copy()
+        places = np.where(out_sign > 0, out_slot + len(said.there), out_slot)
+        columns: list[LazyColumn] = [Gather(view, out_slot) for view in slots.views()]
+        for place, call in enumerate(calls):
+            values = np.concatenate([said.value[place], value[place]])[places]
+            known = np.concatenate([said.valid[place], valid[place]])[places]
+            columns.append(as_array(values, known, call.type))
+        return Batch(np.full(count, boundary, np.int64), columns, out_sign)
+
+    @property
+    def says(self) -> NDArray | None:
+        """Per slot whether a row of it is in the answer said last, which will have to be taken back."""
+        return None if self.said is None else self.said.there
+
+    def keep(self, slots: NDArray) -> None:
+        """Slots are numbered anew: these are kept."""
+        if self.said is not None:
+            there = taken(self.said.there, slots, 0).astype(np.uint8)
+            value = np.ascontiguousarray(taken(self.said.value.T, slots, 0).T)
+            valid = np.ascontiguousarray(taken(self.said.valid.T, slots, 0).T.astype(np.uint8))
+            self.said = Said(there, value, valid)
+
+    @property
+    def nbytes(self) -> int:
+        said = self.said
+        return 0 if said is None else int(said.there.nbytes + said.value.nbytes + said.valid.nbytes)
+
+
+def as_array(values: NDArray, valid: NDArray | None, type_: SqlType) -> pa.Array:
+    """Codes, or bits of doubles, as Arrow."""
+    length = len(values)
+    if type_ is SqlType.BOOLEAN:
+        values = np.packbits(values.astype(np.uint8), bitorder="little")
+    return pa.Array.from_buffers(ARROW_TYPES[type_], length, [bitmap(valid), pa.py_buffer(values)])

@@ -1,0 +1,79 @@
+"""A column that calls over panes read: its values in the batch that is being worked, its lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .argument import NO_BYTES, encode
+from .batch import Batch
+from .evaluate import evaluate
+from .expression import Expression
+from .groups import NO_INTS, frozen
+from .kernels.panes import count_nulls
+from .pane_lanes import Counts, Extremes, Sums
+from .store import fixed_values, valid_bytes
+from .types import SqlType
+
+CODED = (SqlType.DOUBLE, SqlType.BIGINT, SqlType.TIMESTAMP, SqlType.BOOLEAN)
+"""Types of which sums and extremes can be kept by pane."""
+
+
+class PaneValues:
+    """One argument and what is kept for the calls that have it. Lanes nobody asks for are not there."""
+
+    def __init__(self, expression: Expression, since: int) -> None:
+        """since: how far the stream has come."""
+        self.expression = expression
+        self.since = self.sums_since = since
+        """Rows up to here may have passed before anybody asked."""
+        self.extremes_since: dict[bool, int] = {}
+        self.type = expression.type
+        self.nulls = Counts()
+        """Nothing, as long as no NULL has come."""
+        self.sums: Sums | None = None
+        self.extremes: dict[bool, Extremes] = {}
+        """By whether the smallest is asked for."""
+        self.raw = frozen(NO_INTS)
+        """Values of the batch: int64, bits of doubles."""
+        self.valid = NO_BYTES
+        self._codes = frozen(NO_INTS)
+
+    @property
+    def doubles(self) -> bool:
+        return self.type is SqlType.DOUBLE
+
+    def begin(self, batch: Batch) -> None:
+        """Take the rows that are to be added; raises DataError if there is no value for one."""
+        array = evaluate(self.expression, batch.column, batch.length)
+        self.valid = frozen(valid_bytes(array)) if array.null_count else NO_BYTES
+        if self.sums is None and not self.extremes:  # COUNT: only whether there is a value
+            return
+        if self.type not in CODED:
+            raise AssertionError(f"{self.type} is not kept by pane")
+        values = fixed_values(array)
+        self.raw = frozen(values.astype(np.int64) if self.type is SqlType.BOOLEAN else values)
+        if self.sums is not None:
+            self._codes = frozen(encode(array, self.type)[0])
+            if self.doubles:
+                self.sums.widen(self._codes, self.valid)
+
+    def end(self) -> None:
+        """Let go of the batch."""
+        self.raw = self._codes = frozen(NO_INTS)
+        self.valid = NO_BYTES
+
+    def add(self, slots: NDArray, start: int, stop: int, used: int, skip: Extremes | None) -> None:
+        """Add rows [start, stop) to all that is kept; `skip`: has them already."""
+        if len(self.valid):
+            self.nulls.reserve(used)
+            count_nulls(slots, self.valid, start, stop, self.nulls.totals)
+        for one in self.extremes.values():
+            if one is not skip:
+                one.add(slots, self.raw, self.valid, start, stop, used)
+        if self.sums is not None:
+            self.sums.add(slots, self._codes, self.valid, start, stop, used)
+
+    @property
+    def lanes(self) -> list[Counts | Sums | Extremes]:
+        return [self.nulls, *self.extremes.values(), *(() if self.sums is None else (self.sums,))]

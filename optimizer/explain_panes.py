@@ -1,0 +1,40 @@
+"""Hopping aggregates by panes as EXPLAIN shows them: what is kept, and who else reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.expression import write_duration
+from penstock.engine.operators.pane_aggregate import PaneAggregate
+from penstock.engine.pane_member import PaneMember
+from penstock.engine.plan import PaneAggregateNode
+
+
+def describe_panes(
+    node: PaneAggregateNode, panes: PaneAggregate, member: PaneMember
+) -> tuple[str, list[str], dict[str, Any]]:
+    """Title, lines and data of a query's share in an aggregate by panes."""
+    count = len(node.common.keys)
+    keys, calls = node.names[:count], node.names[count:]
+    by = f" BY {', '.join(keys)}" if keys else ""
+    lines = [f"window [RANGE {write_duration(node.size)}], {node.emit}, from panes"]
+    if node.common.predicate is not None:
+        lines.append(f"where {node.common.predicate}")
+    lines.append(f"panes: {panes.panes.count:,} of {panes.panes.slots.used:,} groups")
+    others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
+    data: dict[str, Any] = {
+        "node": "PaneAggregate",
+        "keys": list(keys),
+        "aggregates": list(calls),
+        "window_us": node.size,
+        "emit": node.emit,
+        "predicate": None if node.common.predicate is None else str(node.common.predicate),
+        "panes": panes.panes.count,
+        "groups": panes.panes.slots.used,
+        "state_bounded": True,
+    }
+    if others:
+        names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
+        lines.append(f"panes kept once, also for {names}")
+        data["shared_with"] = others
+    return f"PaneAggregate {', '.join(calls)}{by}", lines, data
