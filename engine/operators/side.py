@@ -45,6 +45,7 @@ from ..window import FOREVER
 from .examined import Examined, Needed
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
+SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 NO_TAGS: tuple[NDArray, ...] = ()
 
 
@@ -302,11 +303,13 @@ class Side:
             shelf.new_ts = self.ts[rows]
 
     def _ends_of(self, lifetime: NDArray) -> NDArray:
-        """Each lifetime rounded up to where rows may leave."""
+        """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
         ends = self.arrangement.ends[self.number]
         if ends is None:
             return lifetime
         allowed = np.array([*(end for end in ends if end < self.size), self.size], np.int64)
+        if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
+            return allowed[-1:]
         return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
 
     def _shelf_of(self, lifetime: int) -> int:
@@ -403,12 +406,26 @@ class Side:
             seen = first_alive(
                 other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from
             )
-        if other.reach is not None and shelf.index.kind in ("hash", "scan"):
+        if other.reach is not None and self._is_worth_cutting(other.reach, shelf, int(seen)):
             pos = shelf.pos
             clock = self.clock(other.ts)
             seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
         self.met += int(seen)
         return Probes(other.low, other.high, row_from, row_until, ts.end)
+
+    def _is_worth_cutting(self, reach: NDArray, shelf: Shelf, seen: int) -> bool:
+        """Whether to look up for each prober how far back it needs to look, or to find what nobody takes.
+
+        seen: the rows of the shelf that all probers see together.
+        """
+        if shelf.lifetime == FOREVER:
+            spared = float(seen)
+        else:
+            spared = seen * max(0.0, 1.0 - float(reach.mean()) / shelf.lifetime)
+        if shelf.index.kind == "scan":
+            return spared > SPARED_ROWS * len(reach)
+        matches = spared * (self.found / self.met if self.met else 1.0)
+        return shelf.index.kind == "hash" and matches > SPARED_MATCHES * len(reach)
 
     def clock(self, ts: NDArray) -> NDArray:
         """What the age of a row is counted from at these times: its age is this less its pos."""
