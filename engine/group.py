@@ -119,7 +119,7 @@ def build_form(
             return arrange.chain_ends(chain.members, common, chain.sides, windows)
 
         ends = None if strategy == "chain" else merged
-        chain = ChainGroup(common, types, queues, name, on_failure, ends)
+        chain = ChainGroup(common, types, queues, name, on_failure, ends, changed)
         return chain
     if strategy == "push-down":
         from .push_down import PushDown

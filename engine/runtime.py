@@ -24,6 +24,7 @@ from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
+from .operators.shared_window_select import SharedWindowSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
 from .pipeline import Part, Pipeline
@@ -73,6 +74,8 @@ class Runtime:
         self.groups: dict[CommonJoin, Group] = {}
         self.selects: dict[str, SharedSelect] = {}
         """By stream."""
+        self.window_selects: dict[str, SharedSelect] = {}
+        """Of selects over ROWS windows, by stream."""
         self._single_selects: dict[str, tuple[Pipeline, int]] = {}
         """The only select over a stream, by its number in its plan; by stream."""
         self._group_numbers = count(1)
@@ -371,10 +374,11 @@ class Runtime:
 
     def _close_select(self, shared: SharedSelect) -> None:
         """The last query has gone."""
-        stream = next(name for name, one in self.selects.items() if one is shared)
+        of_kind = self.window_selects if isinstance(shared, SharedWindowSelect) else self.selects
+        stream = next(name for name, one in of_kind.items() if one is shared)
         disconnect([(self.streams[stream].output, shared.inputs[0])])
         self._forget(shared)
-        del self.selects[stream]
+        del of_kind[stream]
 
     def _forget(self, operator: Operator) -> None:
         self._owners.pop(id(operator), None)
@@ -412,8 +416,9 @@ class Runtime:
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
-        if isinstance(node, SharedSelectNode) and self._has_others(node.stream):
-            next(numbers)  # its stream
+        if isinstance(node, SharedSelectNode) and (node.is_windowed or self._has_others(node.stream)):
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
             return self._share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
@@ -510,7 +515,10 @@ class Runtime:
         self, node: SharedSelectNode, number: int, pipeline: Pipeline, counting: bool, outlet: Outlet | None
     ) -> Outlet:
         """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
-        shared = self.selects.get(node.stream) or self._open_select(node.stream)
+        if node.is_windowed:
+            shared: SharedSelect = self._window_select(node.stream)
+        else:
+            shared = self.selects.get(node.stream) or self._open_select(node.stream)
         is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
         sink = pipeline.sink if is_direct else None
         share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
@@ -529,15 +537,32 @@ class Runtime:
         pipeline.operators[number] = select
         return select.output
 
-    def _open_select(self, stream: str) -> SharedSelect:
-        """One operator for the selects over a stream; the only one so far goes over to it."""
+    def _window_select(self, stream: str) -> SharedSelect:
+        """The operator for the selects over ROWS windows of a stream, set up if there is none."""
+        shared = self.window_selects.get(stream)
+        if shared is None:
+            shared = SharedWindowSelect(self._tapped(stream), f"select {stream} rows", self._fail_share)
+            self.window_selects[stream] = shared
+            self._enter_select(shared)
+        return shared
+
+    def _tapped(self, stream: str) -> Queue:
+        """A queue that is given what comes of a stream from now on."""
         outlet = self.streams[stream].output
         queue = Queue(outlet.punctuation)
         queue.closed = outlet.closed
         outlet.queues.append(queue)
-        shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
+        return queue
+
+    def _enter_select(self, shared: SharedSelect) -> None:
         self._owners[id(shared)] = shared
         self._ready.enter(shared)
+
+    def _open_select(self, stream: str) -> SharedSelect:
+        """One operator for the selects over a stream; the only one so far goes over to it."""
+        shared = SharedSelect(self._tapped(stream), f"select {stream}", self._fail_share)
+        self.selects[stream] = shared
+        self._enter_select(shared)
         pipeline, number = self._single_selects.pop(stream)
         single = pipeline.operators[number]
         taps = [tap for tap in pipeline.taps if tap[1] in single.inputs]
@@ -564,10 +589,7 @@ class Runtime:
         streams = [self.streams[side.stream] for side in common.sides]
         taps: list[tuple[Outlet, Queue]] = []
         for stream in streams:
-            queue = Queue(stream.output.punctuation)
-            queue.closed = stream.output.closed
-            stream.output.queues.append(queue)
-            taps.append((stream.output, queue))
+            taps.append((stream.output, self._tapped(stream.schema.name)))
         types = streams[0].schema.types, streams[1].schema.types
         name = common.owner or f"join {next(self._group_numbers)}"
         form = build_form(

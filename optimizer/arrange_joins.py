@@ -175,7 +175,9 @@ class Arranger:
         seen = measure_sides(*sides, estimate_common(members, common, self._rates))
         load = workload_of(members, sides, seen)
         weights = self._weights
-        costs = chain_edge_costs(load, weights.scan_search, weights.route, weights.slice_row)
+        costs = chain_edge_costs(
+            load, weights.scan_search, weights.route, weights.slice_row, weights.slice_pair
+        )
         return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
 
 

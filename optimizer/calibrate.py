@@ -24,7 +24,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
-from penstock.engine.batch import Batch
 from penstock.engine.buffer import RowBuffer
 from penstock.engine.expression import Column
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
@@ -39,13 +38,13 @@ from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin, JoinNode, SideNode, SourceNode
-from penstock.engine.queue import Queue
 from penstock.engine.runtime import Runtime
 from penstock.engine.store import Store
 from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
 from .calibrate_expiry import expiry_times
+from .calibrate_slices import slice_pair_time, slice_time
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
 from .sharing_cost import DEALT_TO
@@ -104,12 +103,14 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     walks = f"{walk * 1e9:.3g} ns a match in a B+tree, {ttree_walk * 1e9:.3g} ns in a T-tree"
     progress(f"{walks}, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
     sharing = (
-        slice_time(effort), shelf_time(effort, rng), route_time(effort, rng),
+        slice_time(effort.runs, processor_time), shelf_time(effort, rng), route_time(effort, rng),
         key_time(effort, rng), deal_time(effort, rng),
     )  # fmt: skip
+    slice_pair = slice_pair_time(effort.runs, processor_time)
     slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
-        f"shared joins: {slice_row:.3g} ns a row and slice, {shelf_probe:.3g} ns a probe of one more index, "
+        f"shared joins: {slice_row:.3g} ns a row and slice, "
+        f"{slice_pair * 1e9:.3g} ns a pair told apart there, {shelf_probe:.3g} ns a probe of one more index, "
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
         f"{deal:.3g} ns to deal out a pair"
     )
@@ -122,7 +123,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     )
     return Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
-        *sharing, *expiry, ttree_walk, machine(),
+        *sharing, *expiry, ttree_walk, slice_pair, machine(),
     )  # fmt: skip
 
 
@@ -272,28 +273,6 @@ class Hashes(Scans):
     """Every join is kept with hash indexes."""
 
     kind = "hash"
-
-
-def slice_time(effort: Effort) -> float:
-    """Seconds for a row to be handed on to one more slice of a chain: a batch of references goes through a
-    queue, and it is settled which of the rows kept there each of them still meets. Probing is not in it."""
-    ts = np.arange(SLICE_ROWS)
-    batch = Batch(ts, [pa.array(ts), pa.array(ts)])
-    until, row_from = np.full(SLICE_ROWS, SLICE_ROWS), np.empty(SLICE_ROWS, np.int64)
-
-    def run() -> float:
-        queue = Queue()
-        began = processor_time()
-        for _ in range(SLICES):
-            queue.put(batch)
-            queue.promise(SLICE_ROWS)
-            taken = queue.take(SLICE_ROWS, False)
-            assert taken is not None, "nothing came out of the queue"
-            first_alive(taken.ts, until, SLICE_ROWS // 2, ts, 0, 0, SLICE_ROWS, row_from)
-        return processor_time() - began
-
-    run()
-    return fastest(4 * effort.runs, run) / (SLICES * SLICE_ROWS)
 
 
 def shelf_time(effort: Effort, rng: np.random.Generator) -> float:

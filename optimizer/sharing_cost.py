@@ -573,12 +573,15 @@ def chain_ends(load: Workload) -> Ends:
     return tuple(np.unique(np.concatenate([asked.windows_s for asked in load.asked])).tolist())
 
 
-def chain_edge_costs(load: Workload, compare: float, route: float, system: float) -> NDArray:
+def chain_edge_costs(
+    load: Workload, compare: float, route: float, system: float, apart: float = 0.0
+) -> NDArray:
     """Costs [i, j] of one slice operator from node i to node j > i over `chain_ends`; inf elsewhere.
 
     As in sections 5.2 and 6.2: a male compares with every row of the slice, and once to purge it; a pair is
-    routed at `route` for each end inside the slice; `system` is C_sys, per male. A merged slice keeps and
-    probes all that passes its start. In seconds, or in comparisons if compare = route = 1.
+    routed at `route` for each end inside the slice, and at `apart` if there are any; `system` is C_sys, per
+    male. A merged slice keeps and probes all that passes its start. In seconds, or in comparisons if
+    compare = route = 1.
 
     The difference of cutting and merging slices i..j is the paper's, but for its system overhead, where it
     counts (j - i + 1) operators less; there are j - i less.
@@ -592,7 +595,8 @@ def chain_edge_costs(load: Workload, compare: float, route: float, system: float
         males = (side.prober_rate * side.reached)[:, None]
         below, upto = (whole.windows.searchsorted(nodes, edge) for edge in ("left", "right"))
         inside = np.maximum(below[None, :] - upto[:, None], 0)
-        costs += males * (compare * (state + 1) + route * state * load.selectivity * inside + system)
+        pairs = state * load.selectivity * (route * inside + apart * (inside > 0))
+        costs += males * (compare * (state + 1) + pairs + system)
     costs[np.tril_indices(len(nodes))] = math.inf
     return costs
 
