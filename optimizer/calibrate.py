@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.buffer import RowBuffer
-from penstock.engine.expression import Column
+from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.ingest import StreamSchema
@@ -107,12 +107,13 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         key_time(effort, rng), deal_time(effort, rng),
     )  # fmt: skip
     slice_pair = slice_pair_time(effort.runs, processor_time)
+    tell_row = tell_time(effort, rng)
     slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
         f"shared joins: {slice_row:.3g} ns a row and slice, "
         f"{slice_pair * 1e9:.3g} ns a pair told apart there, {shelf_probe:.3g} ns a probe of one more index, "
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
-        f"{deal:.3g} ns to deal out a pair"
+        f"{deal:.3g} ns to deal out a pair, {tell_row * 1e9:.3g} ns to tell who takes a row"
     )
     expiry = expiry_times(effort.operations, max(1, effort.runs // 3), processor_time, Hashes)
     shown = [f"{seconds * 1e9:.3g}" for seconds in expiry]
@@ -123,7 +124,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     )
     return Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
-        *sharing, *expiry, ttree_walk, slice_pair, machine(),
+        *sharing, *expiry, ttree_walk, slice_pair, tell_row, machine(),
     )  # fmt: skip
 
 
@@ -225,7 +226,24 @@ def pair_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> f
 
 
 def row_time(effort: Effort, rng: np.random.Generator) -> float:
-    """Seconds for a row to be taken in, ordered among the other side's, stored and dropped by a join.
+    """Seconds for a row to be taken in, ordered among the other side's, stored and dropped by a join."""
+    return taken_time(effort, rng, [None]) / 2
+
+
+def tell_time(effort: Effort, rng: np.random.Generator) -> float:
+    """Seconds by which a row costs more where two queries ask different things of its stream: it is told who
+    takes it, kept apart from rows of other lifetimes, and sought in two places."""
+    key = Column(SqlType.BIGINT, 1)
+    least, most = (Literal(SqlType.BIGINT, effort.operations * n) for n in (1, 2))
+    asked = [
+        Call(SqlType.BOOLEAN, "greater", (key, most)),
+        Call(SqlType.BOOLEAN, "less", (key, least)),
+    ]
+    return max(taken_time(effort, rng, asked) - taken_time(effort, rng, [None]), 1e-9)
+
+
+def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Expression | None]) -> float:
+    """Seconds for a row of either stream to be taken in by queries that ask these things of the left.
 
     Windows of about one row: what the index does is next to nothing.
     """
@@ -236,15 +254,20 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
     for _ in "ab":
         ts = np.cumsum(rng.exponential(gap_us, rows)).astype(np.int64)
         tables.append(pa.table({"ts": pa.array(ts, pa.timestamp("us")), "key": rng.integers(0, rows, rows)}))
-    side = SideNode(Window("range", gap_us), None, (Column(SqlType.BIGINT, 1),), (), "scan")
-    plan = share_join(JoinNode(SourceNode("a", types), SourceNode("b", types), side, side, EQUALITY), None)
+    plans = []
+    for number, predicate in enumerate(asked, 1):
+        window, keys = Window("range", number * gap_us), (Column(SqlType.BIGINT, 1),)
+        left, right = (SideNode(window, one, keys, (), "scan") for one in (predicate, None))
+        sources = SourceNode("a", types), SourceNode("b", types)
+        plans.append(share_join(JoinNode(*sources, left, right, EQUALITY), None))
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:
         runtime = Runtime(processor_time, strategy="mem-opt", arrange=Scans())
         for name in "ab":
             runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
-        runtime.add_query("q", plan, schema, True)
+        for number, plan in enumerate(plans):
+            runtime.add_query(f"q{number}", plan, schema, len(plans) == 1)
         began = processor_time()
         for name, table in zip("ab", tables, strict=True):
             runtime.push(name, table)
@@ -252,7 +275,7 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
         return processor_time() - began
 
     run()
-    return fastest(effort.runs, run) / (2 * rows)
+    return fastest(effort.runs, run) / rows
 
 
 class Scans:

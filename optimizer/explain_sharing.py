@@ -138,7 +138,8 @@ class SharedJoins:
         if self._analyze:
             seen = measure_shared(layout, expected)
             if seen.measured:
-                seen_load = workload_of(group.members, layout.sides, seen)
+                alone = group.joins if layout.is_apart else ()
+                seen_load = workload_of(group.members, layout.sides, seen, alone)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
         probed = load.sides
@@ -532,18 +533,10 @@ def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     if not seen.measured:
         return seen
     pairs = pairs_found(layout)
-    met: float = sum(side.met for join in layout.group.joins for side in join.sides)
-    if layout.is_chain:  # what its males met is not counted, but follows from the rates
-        sides = workload_of(layout.members, layout.sides, seen).sides
-        met = sum(rows_met(side, span_s(*layout.sides)) for side in sides)
+    if layout.is_chain:
+        return seen
+    met = sum(side.met for join in layout.group.joins for side in join.sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
-
-
-def rows_met(side: Probed, span: float) -> float:
-    """Rows of a side that the other's rows have looked at in so many seconds, from an empty state on."""
-    until = np.maximum(span - side.ends, 0.0) ** 2 / 2  # time spent beyond each age, summed over time
-    rates = side.prober_rate * side.reached * side.rate * side.needed
-    return float(rates[:-1] @ (until[:-1] - until[1:]))
 
 
 def pairs_found(layout: Layout) -> int:

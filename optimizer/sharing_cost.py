@@ -518,7 +518,8 @@ def in_shelves(
 
 
 def dealing_cores(load: Workload, weights: Weights) -> float:
-    """Cores for dealing out the pairs that one join finds among queries that are given them.
+    """Cores for telling who takes a row, and for dealing out the pairs that one join finds among queries that
+    are given them.
 
     Calibrated with DEALT_TO queries. Where all ask the same, whatever is found satisfies it.
     """
@@ -528,7 +529,10 @@ def dealing_cores(load: Workload, weights: Weights) -> float:
     for side in load.sides:
         met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
         pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
-    return pairs * weights.deal * (1 + min(len(load.queries), MOST_DEALT_TO) / DEALT_TO) / 2
+    rates = load.left_rate, load.right_rate
+    told = sum(rate for rate, asked in zip(rates, load.asked, strict=True) if len(asked.predicates) > 1)
+    dealt = pairs * weights.deal * (1 + min(len(load.queries), MOST_DEALT_TO) / DEALT_TO) / 2
+    return dealt + told * weights.tell_row
 
 
 def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> StrategyCost:

@@ -30,7 +30,7 @@ class Weights:
     end, over one that is counted with all others of its slice; shelf_probe, for a row to probe one more,
     nearly empty shelf; route, for a pair to be tested against one query; key_count, for a row to enter or
     leave a slice in which rows are counted by key, or to look its key up there; deal, for a pair to be dealt
-    out among a few queries.
+    out among a few queries; tell_row, for a row to be told who takes it, where queries ask different things.
 
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
@@ -64,6 +64,7 @@ class Weights:
     again_pair_order: float = 1.7e-7
     ttree_walk: float = 2e-9
     slice_pair: float = 4.6e-8
+    tell_row: float = 8.5e-8
     machine: str = "unknown"
 
     def of_pairs(self, reader: str) -> tuple[float, float]:

@@ -96,6 +96,8 @@ class Side:
         """Live rows of this side that its probers could have matched: found / met is the selectivity."""
         self.before = 0, 0
         """The same two of a join that this one goes on for."""
+        self.rows_before = 0, 0
+        """Rows of these in and kept by that join."""
         self.first_ts: int | None = None
         self.last_ts = 0
         self.come = 0
@@ -566,7 +568,7 @@ class Side:
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.come + len(former.come_ts)
-        self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
+        self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
         self.before = former.before[0] + former.found, former.before[1] + former.met
         self.columns, self.generation = list(former.columns), former.generation
