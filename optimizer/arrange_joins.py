@@ -18,20 +18,20 @@ from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin
 
+from .chain_cost import chain_edge_costs
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .cost import direction_cost, key_count_cost
 from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import (
-    StrategyCost,
-    Workload,
-    chain_edge_costs,
     cpu_opt_ends,
     dealing_cores,
     estimate_strategies,
 )
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
+from .strategy_cost import StrategyCost
 from .weights import Weights
+from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)
 ENTER_GAIN = (

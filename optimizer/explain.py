@@ -165,8 +165,10 @@ class Explainer:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
-        if self._analyze and number in pipeline.operators:
-            operator = pipeline.operators[number]
+        operator = pipeline.operators.get(number)
+        if operator is None and number in pipeline.shares and len(pipeline.shares[number][0].members) == 1:
+            operator = pipeline.shares[number][0]  # it could be others', too, but is not
+        if self._analyze and operator is not None:
             counters = operator.counters
             if isinstance(node, IncrementalNode):
                 shown.lines.append(

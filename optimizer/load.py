@@ -16,8 +16,8 @@ from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.window import FOREVER
 
-from .sharing_cost import Asked, IndependentShares, QueryLoad, Workload
 from .statistics import DEFAULT_PASS, MIN_MEASURED_ROWS, JoinEstimate
+from .workload import Asked, IndependentShares, QueryLoad, Workload
 
 Ends = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 

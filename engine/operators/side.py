@@ -420,6 +420,8 @@ class Side:
 
         seen: the rows of the shelf that all probers see together.
         """
+        if not seen:
+            return False
         if shelf.lifetime == FOREVER:
             spared = float(seen)
         else:
