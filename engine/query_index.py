@@ -276,10 +276,8 @@ class QueryIndex:
         if by_leaf is None and len(low) >= MIN_IN_SETS and len(first) * len(low) <= MAX_SET_BITS:
             sets = np.empty((len(first), (len(low) + 63) // 64), np.uint64)
             for d, (base, count) in enumerate(zip(bases, leaves, strict=True)):
-                of_dim = low[:, d].copy(), high[:, d].copy()
-                fill_sets(
-                    *of_dim, *(np.argsort(edge, kind="stable") for edge in of_dim), sets[base : base + count]
-                )
+                least, most = low[:, d].copy(), high[:, d].copy()
+                fill_sets(least, most, np.argsort(least), np.argsort(most), sets[base : base + count])
         return Fits(windows, low, high, bits, first, bases, by_leaf, sets)
 
     def _pairs(
