@@ -29,6 +29,7 @@ from .batch import Batch
 from .buffer import RowBuffer
 from .coverage import note_coverage
 from .kernels.slice_join import KIND, ROW
+from .kernels.slices import build_slices
 from .member import Member
 from .member_index import index_members
 from .operator import Operator
@@ -39,7 +40,7 @@ from .operators.slice_join import SliceJoin
 from .operators.take_rows import Fault
 from .plan import CommonJoin, MemberNode
 from .query_index import QueryIndex
-from .queue import Outlet, Queue
+from .queue import Outlet, Queue, nobody
 from .roster import Roster
 from .scheduler import QUANTUM_ROWS
 from .types import SqlType
@@ -59,8 +60,10 @@ class ChainGroup:
         name: str,
         on_failure: Callable[[Member, Exception], None],
         ends: Ends | None = None,
+        changed: Callable[[], None] = nobody,
     ) -> None:
         """`ends` chooses, of the sorted distinct windows, those at which slices end; the last is among them.
+        `changed` is called when it is time to refresh, as it may choose others.
 
         `on_failure` is told of a member whose predicate fails on the data, when what came before is out.
         """
@@ -71,13 +74,16 @@ class ChainGroup:
             Side(0, common.left, types[0], queues[0], band),
             Side(1, common.right, types[1], queues[1], None if band is None else band.mirrored()),
         )
-        self.head = ChainHead(self.sides, queues, f"{name}.head", self._passed, self._fail)
+        self.head = ChainHead(self.sides, queues, f"{name}.head", self._passed, self._fail, self._look)
         self.slices: list[SliceJoin] = []
         """In order of age, each with `start`, `end`, `females(side)` and what is `waiting` in its queue."""
         self._unions: dict[Member, OrderedUnion] = {}
         self._name = name
         self._on_failure = on_failure
         self.ends = ends
+        self._changed = changed
+        self._is_due = False
+        """Whether enough has come to think the slices over."""
 
     @property
     def operators(self) -> list[Operator]:
@@ -90,8 +96,17 @@ class ChainGroup:
         return sum(slice_.state_rows for slice_ in self.slices)
 
     def refresh(self) -> bool:
-        """Changes of the members are taken into account at once."""
-        return False
+        """Changes of the members are taken into account at once, those of the slices now."""
+        if not self._is_due or not self.members:
+            return False
+        self._is_due = False
+        self._refresh([])
+        return True
+
+    def _look(self) -> None:
+        if self.ends is not None:
+            self._is_due = True
+            self._changed()
 
     def settle(self) -> None:
         """Bring the counts of members that only count up to date, as far as the slices have come."""
@@ -158,9 +173,9 @@ class ChainGroup:
                 for union in self._unions.values():
                     union.since[side.number] = 0
             for shelf in side.shelves:
-                lifetimes = lifetimes_of(side, index)
+                lifetimes, reaches = (longest_of(side, index, of) for of in (side.number, 1 - side.number))
                 for slice_ in self.slices:
-                    slice_.renew(side.number, shelf.store.ts.tail, lifetimes)
+                    slice_.renew(side.number, shelf.store.ts.tail, lifetimes, reaches)
                 for member in new:
                     self._unions[member].since[side.number] = shelf.store.ts.end
         # 2. slices
@@ -174,6 +189,44 @@ class ChainGroup:
         for member, union in self._unions.items():
             union.refresh()
             union.connect(self._taken_by(member))
+        self._spare(roster)
+
+    def _spare(self, roster: Roster) -> None:
+        """Tell slices and unions which pairs need not be tested: they are what the member asks for anyway.
+
+        A row that is in a slice, or looks back into it, satisfies the predicate of some member whose windows
+        reach there. If all these ask for no more than another asks, the row satisfies that one's too.
+        """
+        demands = [side.demands(roster) for side in self.sides]
+        low, high, bits = (
+            np.hstack([getattr(demand, name) for demand in demands]) for name in ("low", "high", "bits")
+        )
+        longest = roster.sizes.max(axis=0)
+        is_timed = any(side.by_place for side in self.sides)
+        for slice_ in self.slices:
+            taking = np.flatnonzero(longest > slice_.start)
+            least, most = low[taking].min(axis=0), high[taking].max(axis=0)
+            common = np.bitwise_and.reduce(bits[taking], axis=0)
+            is_within = np.logical_and(
+                ((least >= low) & (most <= high)).all(axis=1), ((common & bits) == bits).all(axis=1)
+            )
+            is_whole = np.asarray((slice_.limits[:, None] <= roster.sizes).all(axis=0))
+            members = [roster.members[n] for n in taking.tolist()]
+            for n, member in zip(taking.tolist(), members, strict=True):
+                if is_timed:
+                    continue
+                if is_whole[n]:
+                    self._unions[member].spare(slice_, not is_within[n])
+                elif is_within[n] and member.sizes[0] == member.sizes[1]:
+                    self._unions[member].cut(slice_)
+            inner = longest[(longest > slice_.start) & (longest < slice_.end)]
+            slice_.parts = build_slices(inner) if len(inner) else None
+            slice_.timed = not all(member.counting for member in members)
+            takes_all = not slice_.timed and not is_timed and bool((is_whole & is_within)[taking].all())
+            takes_all = takes_all and not self.sides[0].verified
+            slice_.takes_all = (
+                np.max([self._unions[member].since for member in members], axis=0) if takes_all else None
+            )
 
     def _taken_by(self, member: Member) -> list[SliceJoin]:
         """The slices below the longer of its windows."""
@@ -298,10 +351,10 @@ def tag_anew(side: Side) -> None:
             buffer.append(values)
 
 
-def lifetimes_of(side: Side, index: QueryIndex) -> NDArray:
-    """How long each stored row of a side is needed; int64, oldest first."""
+def longest_of(side: Side, index: QueryIndex, of: int) -> NDArray:
+    """The longest window on side `of` of those who need each stored row of a side; int64, oldest first."""
     shelf = side.shelves[0]
     rows = len(shelf)
     leaves = as_matrix([buffer.live for buffer in shelf.leaves], rows, np.int32)
     words = as_matrix([buffer.live for buffer in shelf.words], rows, np.int64)
-    return index.longest(side.number, side.number, leaves, words)
+    return index.longest(side.number, of, leaves, words)

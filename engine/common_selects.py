@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
+from .operators.shared_window_select import SharedWindowSelect
 from .pipeline import Part, Pipeline
 from .plan import SelectNode, SharedSelectNode, plan_nodes
 from .queue import Outlet, Queue
@@ -24,6 +25,8 @@ class CommonSelects:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.shared: dict[str, SharedSelect] = {}
+        self.windowed: dict[str, SharedSelect] = {}
+        """Of selects over ROWS windows, which are run together from the first on."""
         self.single: dict[str, tuple[Pipeline, int]] = {}
         """The only select over a stream, by its number in its plan."""
 
@@ -40,7 +43,10 @@ class CommonSelects:
         self, node: SharedSelectNode, number: int, pipeline: Pipeline, counting: bool, outlet: Outlet | None
     ) -> Outlet:
         """Run a select together with the others over its stream; what comes of it goes out at `outlet`."""
-        shared = self.shared.get(node.stream) or self._open(node.stream)
+        if node.is_windowed:
+            shared = self.windowed.get(node.stream) or self._open_windowed(node.stream)
+        else:
+            shared = self.shared.get(node.stream) or self._open(node.stream)
         is_direct = number == 0 and node.projection is None and not pipeline.sink.is_changes
         sink = pipeline.sink if is_direct else None
         share = Share(pipeline.name, node.common_predicate, node.columns, counting, number > 0, sink)
@@ -61,13 +67,10 @@ class CommonSelects:
 
     def _open(self, stream: str) -> SharedSelect:
         """One operator for the selects over a stream; the only one so far goes over to it."""
-        outlet = self._runtime.streams[stream].output
-        queue = Queue(outlet.punctuation)
-        queue.closed = outlet.closed
-        outlet.queues.append(queue)
-        shared = self.shared[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
-        self._runtime._owners[shared] = shared
-        self._runtime._ready.enter(shared)
+        shared = self.shared[stream] = SharedSelect(
+            self._runtime.tapped(stream), f"select {stream}", self._fail_share
+        )
+        self._enter(shared)
         pipeline, number = self.single.pop(stream)
         single = pipeline.operators[number]
         taps = [tap for tap in pipeline.taps if tap[1] in single.inputs]
@@ -85,12 +88,25 @@ class CommonSelects:
             self._runtime._ready.enter(pipeline.operators[number])
         return shared
 
+    def _open_windowed(self, stream: str) -> SharedSelect:
+        """One operator for the selects over ROWS windows of a stream."""
+        shared = self.windowed[stream] = SharedWindowSelect(
+            self._runtime.tapped(stream), f"select {stream} rows", self._fail_share
+        )
+        self._enter(shared)
+        return shared
+
+    def _enter(self, shared: SharedSelect) -> None:
+        self._runtime._owners[shared] = shared
+        self._runtime._ready.enter(shared)
+
     def close(self, shared: SharedSelect) -> None:
         """The last query has gone."""
-        stream = next(name for name, one in self.shared.items() if one is shared)
+        of_kind = self.windowed if isinstance(shared, SharedWindowSelect) else self.shared
+        stream = next(name for name, one in of_kind.items() if one is shared)
         disconnect([(self._runtime.streams[stream].output, shared.inputs[0])])
         self._runtime._forget(shared)
-        del self.shared[stream]
+        del of_kind[stream]
 
     def leave(self, pipeline: Part) -> None:
         """A query has gone."""

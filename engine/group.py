@@ -116,7 +116,7 @@ def build_form(
     if strategy.startswith("chain"):
         from .chain import ChainGroup
 
-        chain = ChainGroup(common, types, queues, name, on_failure)
+        chain = ChainGroup(common, types, queues, name, on_failure, None, changed)
         if strategy != "chain":
             chain.ends = partial(arrange.chain_ends, chain.members, common, chain.sides)
         return chain

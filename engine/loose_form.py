@@ -27,6 +27,8 @@ from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
 from .types import SqlType
 
+RETHINK = 8  # times as many rows before members that have parted think it over
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alone:
@@ -62,6 +64,8 @@ class LooseForm:
         self._split: Splitter | None = None
         """At work while members are apart."""
         self._alone: dict[Member, Alone] = {}
+        self._rethought_at = 0
+        """Rows after which members that are apart come together to think it over."""
         self._last: Alone | None = None
         """Where the streams have come to, if nobody is left who was apart."""
         self._coming: list[Member] = []
@@ -135,6 +139,7 @@ class LooseForm:
         """Give each member a join of its own, with all rows that it may need."""
         former = self._join
         former.settle()
+        self._rethought_at = RETHINK * sum(side.rows_in for side in former.sides)
         rows = [numbered(side.export(), side.come + len(side.come_ts)) for side in former.sides]
         self._split = Splitter(self._queues, f"{self._name}.split", self._changed)
         for member in self.members:
@@ -174,8 +179,12 @@ class LooseForm:
         self._coming, self._altered = [], []
 
     def _arrange_alone(self, join: WindowJoin) -> Arrangement:
-        """Whether to stay apart is thought over together, as only there all that comes is seen."""
-        if join.is_due and self._split is not None:
+        """Whether to stay apart is thought over together, as only there all that comes is seen.
+
+        That moves all rows to and fro, and so it is done less often than other things are thought over.
+        """
+        is_time = sum(side.rows_in for side in join.sides) >= self._rethought_at
+        if join.is_due and is_time and self._split is not None:
             self._split.is_stale = True
         return replace(self._arrange(join), is_numbered=True)
 

@@ -82,6 +82,7 @@ class SelectNode:
 @dataclass(frozen=True, slots=True)
 class SharedSelectNode(SelectNode):
     """A select over a stream that is run together with the others over it; a select alone if there are none.
+    One over a ROWS window of a stream is run with those over other ROWS windows of it.
 
     The same over all columns of the stream: rows that satisfy `common_predicate` come with these `columns`;
     `projection`, over them, makes the outputs, None if they are the outputs.
@@ -93,8 +94,14 @@ class SharedSelectNode(SelectNode):
 
     @property
     def stream(self) -> str:
-        assert isinstance(self.input, SourceNode), "a select that is shared reads a stream"
-        return self.input.stream
+        source = self.input.input if isinstance(self.input, WindowNode) else self.input
+        assert isinstance(source, SourceNode), "a select that is shared reads a stream"
+        return source.stream
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether it reads a ROWS window."""
+        return isinstance(self.input, WindowNode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from .kernels.query_index import (
     count_plain,
     drop_implied,
     file_members,
+    fill_sets,
     first_by_leaf,
     fit_first,
     lay_out,
@@ -43,6 +44,8 @@ from .kernels.query_index import (
 from .kernels.slices import Slices, slices_of
 
 NO_AGES = np.empty(0, np.int64)
+MIN_IN_SETS = 64  # members that are looked up in sets; fewer are tried
+MAX_SET_BITS = 1 << 27  # 16 MB
 
 
 class Fits(NamedTuple):
@@ -53,6 +56,7 @@ class Fits(NamedTuple):
     first     int64, for each dimension by leaf: the first member whose interval contains the leaf
     bases     int64[Ds]: where a dimension begins in `first`
     by_leaf   int64 by leaf: the answer, if one dimension is all there is
+    sets      uint64[places of `first`, words]: all members whose interval contains the leaf, if that pays
     """
 
     windows: NDArray
@@ -62,6 +66,7 @@ class Fits(NamedTuple):
     first: NDArray
     bases: NDArray
     by_leaf: NDArray | None
+    sets: NDArray
 
 
 class QueryIndex:
@@ -245,8 +250,9 @@ class QueryIndex:
         else:
             leaves, words = np.ascontiguousarray(leaves, np.int32), np.ascontiguousarray(words, np.int64)
             fit_first(
-                leaves, words, fits.windows, fits.low, fits.high, fits.bits, fits.first, fits.bases, out
-            )
+                leaves, words, fits.windows, fits.low, fits.high, fits.bits, fits.first, fits.bases,
+                fits.sets, out,
+            )  # fmt: skip
         return out
 
     def _order_fits(self, side: int, of: int) -> Fits:
@@ -266,7 +272,13 @@ class QueryIndex:
         for d, (base, count) in enumerate(zip(bases, leaves, strict=True)):
             first_by_leaf(low[:, d].copy(), high[:, d].copy(), int(count), first[base : base + count])
         by_leaf = windows[first] if len(dims) == 1 and not len(words) else None
-        return Fits(windows, low, high, bits, first, bases, by_leaf)
+        sets = np.empty((len(first), 0), np.uint64)
+        if by_leaf is None and len(low) >= MIN_IN_SETS and len(first) * len(low) <= MAX_SET_BITS:
+            sets = np.empty((len(first), (len(low) + 63) // 64), np.uint64)
+            for d, (base, count) in enumerate(zip(bases, leaves, strict=True)):
+                least, most = low[:, d].copy(), high[:, d].copy()
+                fill_sets(least, most, np.argsort(least), np.argsort(most), sets[base : base + count])
+        return Fits(windows, low, high, bits, first, bases, by_leaf, sets)
 
     def _pairs(
         self, age: NDArray, own_age: NDArray | None, leaves: NDArray, words: NDArray

@@ -120,6 +120,11 @@ class Runtime:
         """The operators that run selects of several queries, by stream."""
         return self._selects.shared
 
+    @property
+    def window_selects(self) -> dict[str, SharedSelect]:
+        """The same over ROWS windows."""
+        return self._selects.windowed
+
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
         self.streams[schema.name] = Ingest(schema)
@@ -428,8 +433,9 @@ class Runtime:
         if isinstance(node, PaneAggregateNode):
             next(numbers)  # its stream
             return self._join_panes(node, number, pipeline, counting)
-        if isinstance(node, SharedSelectNode) and self._selects.has_others(node.stream):
-            next(numbers)  # its stream
+        if isinstance(node, SharedSelectNode) and (node.is_windowed or self._selects.has_others(node.stream)):
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
             return self._selects.share(node, number, pipeline, counting, None)
         assert not isinstance(node, JoinNode), "joins are run by groups"
@@ -550,9 +556,7 @@ class Runtime:
         started = stream.output.punctuation if stream.rows_in else BEGINNING
         panes = self.panes.get(node.common)  # unless it failed just now
         if panes is None:
-            queue = Queue(stream.output.punctuation)
-            queue.closed = stream.output.closed
-            stream.output.queues.append(queue)
+            queue = self.tapped(node.common.stream)
             panes = self.panes[node.common] = PaneAggregate(node.common, queue, started, self._fail_member)
             self._owners[panes] = panes
             self._ready.enter(panes)
@@ -578,6 +582,14 @@ class Runtime:
         except Exception as error:
             self._fail(operator, error)
 
+    def tapped(self, stream: str) -> Queue:
+        """A queue that is given what comes of a stream from now on."""
+        outlet = self.streams[stream].output
+        queue = Queue(outlet.punctuation)
+        queue.closed = outlet.closed
+        outlet.queues.append(queue)
+        return queue
+
     def starts(self) -> dict[str, int]:
         """How far each stream that has rows has come."""
         return {name: one.output.punctuation for name, one in self.streams.items() if one.rows_in}
@@ -591,10 +603,7 @@ class Runtime:
         streams = [self.streams[side.stream] for side in common.sides]
         taps: list[tuple[Outlet, Queue]] = []
         for stream in streams:
-            queue = Queue(stream.output.punctuation)
-            queue.closed = stream.output.closed
-            stream.output.queues.append(queue)
-            taps.append((stream.output, queue))
+            taps.append((stream.output, self.tapped(stream.schema.name)))
         types = streams[0].schema.types, streams[1].schema.types
         name = common.owner or f"join {next(self._group_numbers)}"
         form = build_form(

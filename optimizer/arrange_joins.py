@@ -18,20 +18,20 @@ from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin
 
+from .chain_cost import chain_edge_costs
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .cost import direction_cost, key_count_cost
 from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import (
-    StrategyCost,
-    Workload,
-    chain_edge_costs,
     cpu_opt_ends,
     dealing_cores,
     estimate_strategies,
 )
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
+from .strategy_cost import StrategyCost
 from .weights import Weights
+from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)
 ENTER_GAIN = (
@@ -39,7 +39,8 @@ ENTER_GAIN = (
 )
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
-APART_GAIN = 0.3  # of the cost that a join for each query must save: more rows are kept
+APART_GAIN = 0.15  # of the cost that a join for each query must save: more rows are kept
+STAY_APART_GAIN = 0.05  # and below which they come together again
 MOST_APART = 64  # queries that may have a join each
 MIN_SAMPLED_ROWS = 256  # of a stream, to go by the shares that satisfy conditions
 ENTER_BY_KEY = 0.5  # of the cost of finding pairs, below which they are counted by key
@@ -57,6 +58,8 @@ class Arranger:
         self._rates = rates
         self._weights = weights
         self._looked_at: WeakKeyDictionary[WindowJoin, int] = WeakKeyDictionary()
+        self._apart: set[CommonJoin] = set()
+        """Of which a join for each query was cheaper when that was last thought over."""
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
@@ -132,7 +135,7 @@ class Arranger:
         names = ("mem-opt", "cpu-opt", *(["unshared"] if may_part else []))
         costs = estimate_strategies(load, self._weights, kinds, *cheapest, names, delivers)
         mem_opt, cpu_opt = costs["mem-opt"].cores, costs["cpu-opt"].cores
-        is_apart = may_part and self._is_better_apart(load, costs)
+        is_apart = may_part and self._is_better_apart(join.common, load, costs)
         gain = 1 - cpu_opt / mem_opt
         if gain < (ENTER_GAIN if now == EVERY_WINDOW else LEAVE_GAIN):
             return EVERY_WINDOW, is_apart
@@ -150,13 +153,16 @@ class Arranger:
         load = workload_of(join.members, join.sides, seen)
         names = ("mem-opt", "unshared")
         costs = estimate_strategies(load, self._weights, join.arrangement.indexes, None, None, names)
-        return replace(join.arrangement, is_apart=self._is_better_apart(load, costs))
+        return replace(join.arrangement, is_apart=self._is_better_apart(join.common, load, costs))
 
-    def _is_better_apart(self, load: Workload, costs: dict[str, StrategyCost]) -> bool:
+    def _is_better_apart(self, common: CommonJoin, load: Workload, costs: dict[str, StrategyCost]) -> bool:
         """Whether a join for each query costs clearly less than one that deals out what it finds."""
         together = min(cost.cores for name, cost in costs.items() if name != "unshared")
         together += dealing_cores(load, self._weights)
-        return costs["unshared"].cores < (1 - APART_GAIN) * together
+        gain = STAY_APART_GAIN if common in self._apart else APART_GAIN
+        is_better = costs["unshared"].cores < (1 - gain) * together
+        (self._apart.add if is_better else self._apart.discard)(common)
+        return is_better
 
     def _is_due(self, join: WindowJoin) -> bool:
         """Whether enough has changed since the slices of a join were last thought over."""
@@ -175,7 +181,9 @@ class Arranger:
         seen = measure_sides(*sides, estimate_common(members, common, self._rates))
         load = workload_of(members, sides, seen)
         weights = self._weights
-        costs = chain_edge_costs(load, weights.scan_search, weights.route, weights.slice_row)
+        costs = chain_edge_costs(
+            load, weights.scan_search, weights.route, weights.slice_row, weights.slice_pair
+        )
         return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
 
 

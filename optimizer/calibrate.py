@@ -26,9 +26,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
-from penstock.engine.batch import Batch
 from penstock.engine.buffer import RowBuffer
-from penstock.engine.expression import Column
+from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.ingest import StreamSchema
@@ -41,7 +40,6 @@ from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin, JoinNode, SideNode, SourceNode
-from penstock.engine.queue import Queue
 from penstock.engine.runtime import Runtime
 from penstock.engine.store import Store
 from penstock.engine.types import SqlType
@@ -49,6 +47,7 @@ from penstock.engine.window import Window
 
 from .calibrate_expiry import expiry_times
 from .calibrate_hopping import hopping_weights
+from .calibrate_slices import slice_pair_time, slice_time
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
 from .sharing_cost import DEALT_TO
@@ -107,14 +106,17 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     walks = f"{walk * 1e9:.3g} ns a match in a B+tree, {ttree_walk * 1e9:.3g} ns in a T-tree"
     progress(f"{walks}, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
     sharing = (
-        slice_time(effort), shelf_time(effort, rng), route_time(effort, rng),
+        slice_time(effort.runs, processor_time), shelf_time(effort, rng), route_time(effort, rng),
         key_time(effort, rng), deal_time(effort, rng),
     )  # fmt: skip
+    slice_pair = slice_pair_time(effort.runs, processor_time)
+    tell_row = tell_time(effort, rng)
     slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
-        f"shared joins: {slice_row:.3g} ns a row and slice, {shelf_probe:.3g} ns a probe of one more index, "
+        f"shared joins: {slice_row:.3g} ns a row and slice, "
+        f"{slice_pair * 1e9:.3g} ns a pair told apart there, {shelf_probe:.3g} ns a probe of one more index, "
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
-        f"{deal:.3g} ns to deal out a pair"
+        f"{deal:.3g} ns to deal out a pair, {tell_row * 1e9:.3g} ns to tell who takes a row"
     )
     expiry = expiry_times(effort.operations, max(1, effort.runs // 3), processor_time, Hashes)
     shown = [f"{seconds * 1e9:.3g}" for seconds in expiry]
@@ -125,7 +127,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     )
     weights = Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
-        *sharing, *expiry, ttree_walk, machine(),
+        *sharing, *expiry, ttree_walk, slice_pair, tell_row, machine(),
     )  # fmt: skip
     hopping, misses = hopping_weights(quick, processor_time, Hashes, weights)
     whole, folded = hopping["hop_whole_row"] * 1e9, hopping["hop_fold"] * 1e9
@@ -234,7 +236,24 @@ def pair_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> f
 
 
 def row_time(effort: Effort, rng: np.random.Generator) -> float:
-    """Seconds for a row to be taken in, ordered among the other side's, stored and dropped by a join.
+    """Seconds for a row to be taken in, ordered among the other side's, stored and dropped by a join."""
+    return taken_time(effort, rng, [None]) / 2
+
+
+def tell_time(effort: Effort, rng: np.random.Generator) -> float:
+    """Seconds by which a row costs more where two queries ask different things of its stream: it is told who
+    takes it, kept apart from rows of other lifetimes, and sought in two places."""
+    key = Column(SqlType.BIGINT, 1)
+    least, most = (Literal(SqlType.BIGINT, effort.operations * n) for n in (1, 2))
+    asked = [
+        Call(SqlType.BOOLEAN, "greater", (key, most)),
+        Call(SqlType.BOOLEAN, "less", (key, least)),
+    ]
+    return max(taken_time(effort, rng, asked) - taken_time(effort, rng, [None]), 1e-9)
+
+
+def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Expression | None]) -> float:
+    """Seconds for a row of either stream to be taken in by queries that ask these things of the left.
 
     Windows of about one row: what the index does is next to nothing.
     """
@@ -245,15 +264,20 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
     for _ in "ab":
         ts = np.cumsum(rng.exponential(gap_us, rows)).astype(np.int64)
         tables.append(pa.table({"ts": pa.array(ts, pa.timestamp("us")), "key": rng.integers(0, rows, rows)}))
-    side = SideNode(Window("range", gap_us), None, (Column(SqlType.BIGINT, 1),), (), "scan")
-    plan = share_join(JoinNode(SourceNode("a", types), SourceNode("b", types), side, side, EQUALITY), None)
+    plans = []
+    for number, predicate in enumerate(asked, 1):
+        window, keys = Window("range", number * gap_us), (Column(SqlType.BIGINT, 1),)
+        left, right = (SideNode(window, one, keys, (), "scan") for one in (predicate, None))
+        sources = SourceNode("a", types), SourceNode("b", types)
+        plans.append(share_join(JoinNode(*sources, left, right, EQUALITY), None))
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:
         runtime = Runtime(processor_time, strategy="mem-opt", arrange=Scans())
         for name in "ab":
             runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
-        runtime.add_query("q", plan, schema, True)
+        for number, plan in enumerate(plans):
+            runtime.add_query(f"q{number}", plan, schema, len(plans) == 1)
         began = processor_time()
         for name, table in zip("ab", tables, strict=True):
             runtime.push(name, table)
@@ -261,7 +285,7 @@ def row_time(effort: Effort, rng: np.random.Generator) -> float:
         return processor_time() - began
 
     run()
-    return fastest(effort.runs, run) / (2 * rows)
+    return fastest(effort.runs, run) / rows
 
 
 class Scans:
@@ -282,28 +306,6 @@ class Hashes(Scans):
     """Every join is kept with hash indexes."""
 
     kind = "hash"
-
-
-def slice_time(effort: Effort) -> float:
-    """Seconds for a row to be handed on to one more slice of a chain: a batch of references goes through a
-    queue, and it is settled which of the rows kept there each of them still meets. Probing is not in it."""
-    ts = np.arange(SLICE_ROWS)
-    batch = Batch(ts, [pa.array(ts), pa.array(ts)])
-    until, row_from = np.full(SLICE_ROWS, SLICE_ROWS), np.empty(SLICE_ROWS, np.int64)
-
-    def run() -> float:
-        queue = Queue()
-        began = processor_time()
-        for _ in range(SLICES):
-            queue.put(batch)
-            queue.promise(SLICE_ROWS)
-            taken = queue.take(SLICE_ROWS, False)
-            assert taken is not None, "nothing came out of the queue"
-            first_alive(taken.ts, until, SLICE_ROWS // 2, ts, 0, 0, SLICE_ROWS, row_from)
-        return processor_time() - began
-
-    run()
-    return fastest(4 * effort.runs, run) / (SLICES * SLICE_ROWS)
 
 
 def shelf_time(effort: Effort, rng: np.random.Generator) -> float:

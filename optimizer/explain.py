@@ -183,8 +183,12 @@ class Explainer:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
-        shared = pipeline.panes[number][0] if number in pipeline.panes else None
-        if self._analyze and (operator := shared or pipeline.operators.get(number)) is not None:
+        operator = pipeline.operators.get(number)
+        if number in pipeline.panes:
+            operator = pipeline.panes[number][0]
+        if operator is None and number in pipeline.shares and len(pipeline.shares[number][0].members) == 1:
+            operator = pipeline.shares[number][0]  # it could be others', too, but is not
+        if self._analyze and operator is not None:
             counters = operator.counters
             if isinstance(node, IncrementalNode | PaneAggregateNode):
                 shown.lines.append(

@@ -16,8 +16,8 @@ from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.window import FOREVER
 
-from .sharing_cost import Asked, IndependentShares, QueryLoad, Workload
 from .statistics import DEFAULT_PASS, MIN_MEASURED_ROWS, JoinEstimate
+from .workload import Asked, IndependentShares, QueryLoad, Workload
 
 Ends = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 
@@ -48,8 +48,16 @@ def seconds(size: int, side: Side, rate: float) -> float:
     return size / rate if side.by_place else size / 1e6
 
 
-def workload_of(members: Sequence[Member], sides: Sequence[Side], estimate: JoinEstimate) -> Workload:
-    """The load of a common join at the rates and the selectivity of an estimate."""
+def workload_of(
+    members: Sequence[Member],
+    sides: Sequence[Side],
+    estimate: JoinEstimate,
+    apart: Sequence[WindowJoin] = (),
+) -> Workload:
+    """The load of a common join at the rates and the selectivity of an estimate.
+
+    apart: the joins of its members, if each has one: what these let in tells the shares.
+    """
     rates = estimate.left.rate, estimate.right.rate
     left_s, right_s = (
         {size: seconds(size, side, rate) for size in {member.sizes[side.number] for member in members}}
@@ -59,12 +67,17 @@ def workload_of(members: Sequence[Member], sides: Sequence[Side], estimate: Join
         QueryLoad(member.name, left_s[member.sizes[0]], right_s[member.sizes[1]], *member.predicates)
         for member in members
     )
-    shares = [shares_of(members, side) for side in sides]
+    shares = [
+        shares_of(members, side, [join.sides[number] for join in apart]) for number, side in enumerate(sides)
+    ]
     return Workload(queries, *rates, estimate.selectivity, shares[0], shares[1])
 
 
-def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
-    """Of a side's rows, the share that satisfies predicates: as measured, where enough rows have come."""
+def shares_of(members: Sequence[Member], side: Side, apart: Sequence[Side]) -> IndependentShares:
+    """Of a side's rows, the share that satisfies predicates: as measured, where enough rows have come.
+
+    apart: the same side of joins that members have to themselves.
+    """
     predicates = {member.predicates[side.number] for member in members}
     expected: dict[Hashable, float] = {
         predicate: expected_share(predicate) for predicate in predicates if predicate is not None
@@ -72,6 +85,10 @@ def shares_of(members: Sequence[Member], side: Side) -> IndependentShares:
     if side.sample is not None and len(members) <= MAX_TAKERS:
         known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
         expected |= measured_shares(known, side, *side.sample) if known else {}
+    for own in apart:
+        come = own.rows_in - own.rows_before[0]
+        if own.predicate in expected and come >= MIN_MEASURED_ROWS:
+            expected[own.predicate] = (own.rows_kept - own.rows_before[1] + 0.5) / (come + 1)
     if len(side.lifetimes) < MIN_MEASURED_ROWS or side.rows_in < MIN_MEASURED_ROWS:
         return IndependentShares(expected)
     sizes = np.array([member.sizes[side.number] for member in members], np.int64)

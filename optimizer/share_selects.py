@@ -1,7 +1,7 @@
 """Which selects run together: those that read a stream as it is, each with its own filter and outputs.
 
 All of one stream share, whatever they ask: what they have in common is found where they run (see
-engine/operators/shared_select.py). A select over a ROWS window or over a join stays what it is.
+engine/operators/shared_select.py and shared_window_select.py). A select over a join stays what it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.engine.expression import Column, Expression, rewrite
-from penstock.engine.plan import PlanNode, SelectNode, SharedSelectNode, SourceNode, UnionNode
+from penstock.engine.operators.shared_window_select import entering
+from penstock.engine.plan import PlanNode, SelectNode, SharedSelectNode, SourceNode, UnionNode, WindowNode
 
 from .prune_columns import columns_in, moved_all
 
@@ -21,6 +22,11 @@ def share_selects(node: PlanNode, owner: str | None) -> PlanNode:
     match node:
         case SelectNode() if isinstance(node.input, SourceNode):
             return share_select(node, node.input)
+        case SelectNode(input=WindowNode(input=SourceNode() as source, window=window)):
+            shared = share_select(node, source)
+            assert window.size is not None, "every row enters an unbounded window"
+            asked = entering(shared.common_predicate, window.size)
+            return replace(shared, input=node.input, common_predicate=asked)
         case SelectNode():
             return replace(node, input=share_selects(node.input, owner))
         case UnionNode():

@@ -58,7 +58,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
             "queries": list(dict.fromkeys(share.name for share in shared.members)),
             "operators": [operator_stats(shared)],
         }
-        for shared in runtime.selects.values()
+        for shared in (*runtime.selects.values(), *runtime.window_selects.values())
         if len(shared.members) > 1
     ]
     groups += [

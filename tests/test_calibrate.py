@@ -51,7 +51,7 @@ def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[st
     assert weights.scan_search < weights.ttree_search
     # looking into one more index is dearer than comparing a pair once more, cheaper than taking a row in
     assert weights.route < weights.shelf_probe < weights.row
-    assert weights.slice_row < weights.row
+    assert weights.route < weights.slice_pair
     assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
     assert lines[-3].startswith("shared joins: ")
     assert lines[-2].startswith("incremental joins, kept or found again: ")

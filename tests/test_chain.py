@@ -25,19 +25,18 @@ from penstock.engine.kernels.slice_join import (
     FEMALE,
     FIELDS,
     KIND,
-    LEFT_ROW,
     LIFETIME,
     MALE,
     PAIR_FIELDS,
     POS,
     REACH,
-    RIGHT_ROW,
     ROW,
     TS,
 )
 from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
-from penstock.engine.operators.slice_join import References, SliceJoin
+from penstock.engine.operators.slice_join import SliceJoin
+from penstock.engine.operators.slice_pairs import Pairs, References
 from penstock.engine.plan import (
     EQUALITY,
     Band,
@@ -425,8 +424,8 @@ def test_each_slice_has_the_pairs_of_its_ages(data: st.DataObject) -> None:
     seen: Counter[tuple[int, int]] = Counter()
     for slice_, tap in zip(drive.group.slices, taps, strict=True):
         for batch in tap.batches:
-            assert isinstance(batch, References)
-            ids = [drive_ids(drive, side, batch.table[LEFT_ROW + side]) for side in (0, 1)]
+            assert isinstance(batch, Pairs)
+            ids = [drive_ids(drive, side, batch.rows(side, None)) for side in (0, 1)]
             for a, b in zip(*ids, strict=True):
                 assert slice_.start <= abs(by_id[0][a].ts - by_id[1][b].ts) < slice_.end
                 seen[a, b] += 1
@@ -554,10 +553,14 @@ def test_table_2_of_the_paper() -> None:
         arrivals.put(References(table))
 
     def output() -> list[str]:
-        tables = [batch.table for tap in found for batch in tap.batches if isinstance(batch, References)]
+        some = [batch for tap in found for batch in tap.batches if isinstance(batch, Pairs)]
         for tap in found:
             tap.clear()
-        return [f"a{a}b{b}" for table in tables for a, b in table[[LEFT_ROW, RIGHT_ROW]].T.tolist()]
+        return [
+            f"a{a}b{b}"
+            for pairs in some
+            for a, b in zip(pairs.rows(0, None), pairs.rows(1, None), strict=True)
+        ]
 
     steps: list[tuple[str | None, SliceJoin, str, str, str, str]] = [
         ("a1", j1, "a1", "", "", ""),

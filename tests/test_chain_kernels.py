@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from penstock.engine.expression import Column
 from penstock.engine.kernels.slice_join import (
-    AGE,
     AT_RECORD,
     CLOCK,
     CURSOR_SLOTS,
@@ -20,23 +19,23 @@ from penstock.engine.kernels.slice_join import (
     HIGH_KEY,
     KEY,
     KIND,
-    LEFT_ROW,
     LIFETIME,
     LOW_KEY,
     MALE,
+    OF_FEMALE,
+    OF_MALE,
     OWN_AGE,
     PAIR_FIELDS,
     POS,
-    PROBED,
-    PROBER_AGE,
     REACH,
-    RIGHT_ROW,
     ROW,
     STATE_FIELDS,
     TIME,
     TS,
+    fit_tags,
+    fit_windows,
+    rows_of_side,
     run_slice,
-    take_pairs,
     write_references,
 )
 from penstock.engine.types import SqlType
@@ -58,8 +57,9 @@ class NaiveSlice:
     females: tuple[list[list[int]], list[list[int]]] = field(default_factory=lambda: ([], []))
     onward: list[list[int]] = field(default_factory=list)
     pairs: list[list[int]] = field(default_factory=list)
+    met: list[int] = field(default_factory=lambda: [0, 0])
 
-    def work(self, record: list[int]) -> None:
+    def work(self, at: int, record: list[int]) -> None:
         kind = record[KIND]
         if kind in (FEMALE, FEMALE + 1):
             self.females[kind - FEMALE].append([record[ROW], record[POS], record[KEY], record[LIFETIME]])
@@ -72,13 +72,13 @@ class NaiveSlice:
                 row, pos, key, lifetime = self.females[side].pop(0)
                 if lifetime > self.end and not self.is_last:
                     self.onward.append([record[TS], FEMALE + side, row, pos, key, lifetime, 0, 0])
-        if kind != TIME and record[REACH] > self.start:
+        if kind != TIME and record[REACH] > self.start and record[LOW_KEY] <= record[HIGH_KEY]:
             side = MALE + 1 - kind
             for row, pos, key, _ in self.females[side]:
                 age = record[CLOCK] - pos
+                self.met[side] += age < record[REACH]
                 if age < record[REACH] and record[LOW_KEY] <= key <= record[HIGH_KEY]:
-                    rows = (row, record[ROW]) if side == 0 else (record[ROW], row)
-                    self.pairs.append([record[TS], *rows, side, age, record[OWN_AGE]])
+                    self.pairs.append([at, row, age])
         if not self.is_last:
             self.onward.append(record)
 
@@ -107,29 +107,33 @@ def reference_tables(draw: st.DrawFn) -> np.ndarray:
     st.sampled_from([1, 4, FOREVER]),
     st.booleans(),
     st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 30)),
+    st.booleans(),
 )
 def test_run_slice_twin(
-    records: np.ndarray, start: int, width: int, is_last: bool, rooms: tuple[int, int, int]
+    records: np.ndarray, start: int, width: int, is_last: bool, rooms: tuple[int, int, int], counting: bool
 ) -> None:
     """With any room for output, and stopped anywhere, the same comes out."""
     end = FOREVER if width == FOREVER else start + width
     limits = np.array([end, min(end, start + 2)], np.int64)
     naive_slice = NaiveSlice(start, end, (int(limits[0]), int(limits[1])), is_last)
-    for record in records.T.tolist():
-        naive_slice.work(record)
+    for at, record in enumerate(records.T.tolist()):
+        naive_slice.work(at, record)
     state = np.empty((2, STATE_FIELDS, 64), np.int64)
     spans, cursor = np.zeros((2, 2), np.int64), np.zeros(CURSOR_SLOTS, np.int64)
     onward, pairs = np.empty((FIELDS, rooms[0]), np.int64), np.empty((PAIR_FIELDS, rooms[1]), np.int64)
-    all_onward, all_pairs = [], []
+    all_onward, all_pairs, count, met = [], [], 0, np.zeros(2, np.int64)
     while cursor[AT_RECORD] < records.shape[1]:
         stop = min(int(cursor[AT_RECORD]) + rooms[2], records.shape[1])
         passed, found = run_slice(
-            records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs
+            records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs, counting, met
         )
         all_onward += onward[:, :passed].T.tolist()
-        all_pairs += pairs[:, :found].T.tolist()
+        all_pairs += pairs[:, : 0 if counting else found].T.tolist()
+        count += found
     assert all_onward == naive_slice.onward
-    assert all_pairs == naive_slice.pairs
+    assert count == len(naive_slice.pairs)
+    assert met.tolist() == naive_slice.met
+    assert all_pairs == ([] if counting else naive_slice.pairs)
     for side in (0, 1):
         assert state[side, :, spans[side, 0] : spans[side, 1]].T.tolist() == naive_slice.females[side]
 
@@ -144,16 +148,17 @@ def test_run_slice_finds_matches_in_many_blocks() -> None:
     records[KEY, :count], records[LIFETIME] = keys, 100
     records[:, count] = [0, MALE, 7, 0, 1, 1, 100, 0]
     for room in (1, 3, 1_000):
-        state = np.empty((2, STATE_FIELDS, count), np.int64)
+        state, met = np.empty((2, STATE_FIELDS, count), np.int64), np.zeros(2, np.int64)
         spans, cursor = np.zeros((2, 2), np.int64), np.zeros(CURSOR_SLOTS, np.int64)
         onward, pairs = np.empty((FIELDS, 1), np.int64), np.empty((PAIR_FIELDS, room), np.int64)
         found_rows: list[int] = []
         while cursor[AT_RECORD] <= count:
+            limits = np.array([100, 100])
             _, found = run_slice(
-                records, count + 1, cursor, state, spans, 0, 100, np.array([100, 100]), True, onward, pairs
+                records, count + 1, cursor, state, spans, 0, 100, limits, True, onward, pairs, False, met
             )
-            found_rows += pairs[RIGHT_ROW, :found].tolist()
-            assert (pairs[LEFT_ROW, :found] == 7).all()
+            found_rows += pairs[OF_FEMALE, :found].tolist()
+            assert (pairs[OF_MALE, :found] == count).all()
         assert found_rows == np.flatnonzero(keys).tolist()
 
 
@@ -175,18 +180,33 @@ def test_write_references_twin(left: list[int], right: list[int]) -> None:
     assert out.T.tolist() == expected
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 4)] * 6), max_size=12), st.tuples(*[st.integers(0, 4)] * 6))
-def test_take_pairs_twin(drawn: list[tuple[int, ...]], bounds: tuple[int, ...]) -> None:
-    pairs = np.array(drawn, np.int64).reshape(-1, PAIR_FIELDS).T.copy()
-    pairs[PROBED] %= 2
+PAIR = st.tuples(*[st.integers(0, 4)] * 4, st.integers(0, 1))  # row and age of both; the side that probes
+
+
+@given(st.lists(PAIR, max_size=12), st.tuples(*[st.integers(0, 4)] * 6), st.integers(0, 1))
+def test_fits_twin(drawn: list[tuple[int, int, int, int, int]], bounds: tuple[int, ...], side: int) -> None:
+    """Windows and since of a member, and a tag asked of one side."""
+    records = np.zeros((FIELDS, 2 * len(drawn)), np.int64)
+    pairs = np.zeros((PAIR_FIELDS, len(drawn)), np.int64)
+    for n, (row, own_age, female, age, by) in enumerate(drawn):
+        pairs[:, n] = 2 * n + 1, female, age
+        records[[KIND, ROW, OWN_AGE], 2 * n + 1] = MALE + by, row, own_age
     windows, since = (np.array(bounds[n : n + 2], np.int64) for n in (0, 2))
-    out = np.empty(pairs.shape[1], np.int64)
-    count = take_pairs(pairs, windows, since, out)
-    expected = []
-    for n, pair in enumerate(pairs.T.tolist()):
-        older = pair[PROBED]
-        prober = 1 - older
-        row = pair[LEFT_ROW] if prober == 0 else pair[RIGHT_ROW]
-        if pair[AGE] < windows[older] and pair[PROBER_AGE] < windows[prober] and since[prober] <= row:
-            expected.append(n)
-    assert out[:count].tolist() == expected
+    fits, rows = np.empty(len(drawn), np.uint8), np.empty(len(drawn), np.int64)
+    fit_windows(pairs, records, windows, since, fits)
+    expected = [
+        bool(age < windows[1 - by] and own_age < windows[by] and row >= since[by])
+        for row, own_age, _, age, by in drawn
+    ]
+    assert fits.tolist() == expected
+    rows_of_side(pairs, records, side, rows)
+    of_side = [row if by == side else female for row, _, female, _, by in drawn]
+    assert rows.tolist() == of_side
+    base, low, high = 3, *sorted(bounds[4:])
+    tags = np.arange(5) * 2 % 5
+    fit_tags(pairs, records, side, np.concatenate([[9] * base, tags]), -base, low, high, 1, fits)
+    expected = [
+        bool(fit and low <= tags[row] <= high and tags[row] % 2)
+        for fit, row in zip(expected, of_side, strict=True)
+    ]
+    assert fits.tolist() == expected

@@ -17,7 +17,7 @@ from test_plans import WEIGHTS, nodes
 import penstock
 from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.types import SqlType
-from penstock.optimizer.explain_sharing import Selection
+from penstock.optimizer.selection import Selection
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain"]
 DECLARE = """

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from random import Random
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from penstock.engine import query_index
 from penstock.engine.kernels import query_index as kernels
 from penstock.engine.kernels.slices import MAX_BUCKETS, build_slices, search_crowd, slice_of
 from penstock.engine.query_index import QueryIndex, split_by_member
@@ -214,11 +216,11 @@ def test_report(case: Case, room: int, start: int, way: str) -> None:
 
 
 @examples
-@given(cases(), st.integers(0, 1), st.integers(0, 1))
-@example(NOBODY, 0, 0)
-@example(NOBODY, 1, 0)
-def test_longest(case: Case, side: int, of: int) -> None:
-    """For a row of one side, whatever members ask of the other."""
+@given(cases(), st.integers(0, 1), st.integers(0, 1), st.sampled_from([1, 64]))
+@example(NOBODY, 0, 0, 1)
+@example(NOBODY, 1, 0, 64)
+def test_longest(case: Case, side: int, of: int, in_sets: int) -> None:
+    """For a row of one side, whatever members ask of the other; members are tried or looked up in sets."""
     shape, members, pairs, _ = case
     dims = [d for d, of_side in enumerate(shape.dim_sides) if of_side == side]
     words = [w for w, of_side in enumerate(shape.word_sides) if of_side == side]
@@ -227,7 +229,8 @@ def test_longest(case: Case, side: int, of: int) -> None:
         leaves, set_bits = {d: pair.leaves[d] for d in dims}, {w: pair.words[w] for w in words}
         expected.append(max((m.windows[of] for m in members if m.fits(leaves, set_bits)), default=0))
     _, _, all_leaves, all_words = shape.arrays(pairs, False)
-    found = shape.index(members).longest(side, of, all_leaves[dims], all_words[words])
+    with mock.patch.object(query_index, "MIN_IN_SETS", in_sets):
+        found = shape.index(members).longest(side, of, all_leaves[dims], all_words[words])
     assert found.tolist() == expected
 
 

@@ -113,12 +113,15 @@ def rows_of(draw: Any, start: int, size: int) -> pa.Table:
 def select(draw: Any, may_fail: bool) -> str:
     where = draw(st.sampled_from([None, *CONDITIONS, *(FAILING if may_fail else [])]))
     outputs = draw(st.sampled_from([*OUTPUTS, *(["10 // k AS q"] if may_fail else [])]))
-    source = draw(st.sampled_from(["s", "s [RANGE 3 us]", "s AS x"]))
+    source = draw(
+        st.sampled_from(["s", "s [RANGE 3 us]", "s AS x", "s [ROWS 1]", "s [ROWS 2]", "s [ROWS 5]"])
+    )
     return f"SELECT {outputs} FROM {source}" + (f" WHERE {where}" if where else "")
 
 
 def union(draw: Any) -> str:
-    parts = [f"SELECT k FROM s WHERE {draw(st.sampled_from(CONDITIONS))}" for _ in range(2)]
+    source = draw(st.sampled_from(["s", "s", "s [ROWS 2]"]))
+    parts = [f"SELECT k FROM {source} WHERE {draw(st.sampled_from(CONDITIONS))}" for _ in range(2)]
     return " UNION ALL ".join([*parts, "SELECT k + 1 FROM s WHERE k > 1"][: draw(st.integers(2, 3))])
 
 
@@ -202,7 +205,7 @@ def test_drawn_queries_that_come_and_go_get_what_they_get_alone(data: st.DataObj
         assert stream == "s" and shared.members
     for one in alive:
         one.pair[0].drop()
-    assert not runtime.selects and not runtime._selects.single
+    assert not runtime.selects and not runtime._selects.single and not runtime.window_selects
     assert not any(ingest.output.queues for ingest in runtime.streams.values())
 
 
@@ -261,14 +264,47 @@ def test_a_counting_query_keeps_its_count_when_others_come() -> None:
     assert (counted.count, other.count) == (6, 0)
 
 
-def test_nothing_is_shared_if_that_is_asked_for_nor_over_rows_windows() -> None:
-    for options, source in (({"sharing": "unshared"}, "s"), ({}, "s [ROWS 2]")):
-        engine = make_engine(**options)
+def test_nothing_is_shared_if_that_is_asked_for() -> None:
+    for source in ("s", "s [ROWS 2]"):
+        engine = make_engine(sharing="unshared")
         for name in ("one", "two"):
             engine.query(f"SELECT k FROM {source}", name)
-        assert not engine._runtime.selects
+        assert not engine._runtime.selects and not engine._runtime.window_selects
         assert engine.stats()["groups"] == []
         assert kinds(engine, "two")[-2:] == ["Select", "Sink"]
+
+
+def test_rows_windows_of_any_size_run_together() -> None:
+    """Five rows at one instant: the last n of them enter a window of n."""
+    engine = make_engine()
+    rows = table(5).set_column(0, "ts", pa.array([7] * 5, pa.timestamp("us")))
+    queries = [engine.query(f"SELECT k FROM s [ROWS {n}] WHERE k <> 3", f"q{n}") for n in (1, 2, 3, 9)]
+    counted = engine.query("SELECT k FROM s [ROWS 4]", "counted", count_only=True)
+    engine.push("s", rows)
+    (group,) = engine.stats()["groups"]
+    assert [one["kind"] for one in group["operators"]] == ["SharedWindowSelect"]
+    assert group["queries"] == ["q1", "q2", "q3", "q9", "counted"]
+    late = engine.query("SELECT k FROM s [ROWS 2]", "late")  # the instant is not over
+    engine.push("s", rows.slice(0, 1))
+    engine.close()
+    found = [query.results()["k"].to_pylist() for query in queries]
+    assert found == [[0], [4, 0], [4, 0], [0, 1, 2, 4, 0]]
+    assert counted.count == 4
+    assert late.results()["k"].to_pylist() == [0]
+
+
+def test_a_condition_is_not_asked_of_rows_that_never_enter_a_window() -> None:
+    """6 // k fails for k = 0, which nine later rows of its instant displace."""
+    engine = make_engine()
+    rows = table(10).set_column(0, "ts", pa.array([7] * 10, pa.timestamp("us")))
+    few = engine.query("SELECT k FROM s [ROWS 9] WHERE 6 // k >= 1", "few")
+    many = engine.query("SELECT k FROM s [ROWS 10] WHERE 6 // k >= 1", "many")
+    engine.push("s", rows)
+    with pytest.raises(penstock.DataError):
+        engine.close()
+    assert few.results()["k"].to_pylist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(penstock.DataError):
+        many.results()
 
 
 def test_an_altered_query_goes_on() -> None:

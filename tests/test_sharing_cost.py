@@ -15,25 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.optimizer import cheapest_chain as chain_module
-from penstock.optimizer import sharing_cost
+from penstock.optimizer import workload
+from penstock.optimizer.chain_cost import chain_edge_costs, chain_ends, paper_costs
 from penstock.optimizer.cheapest_chain import cheapest_chain, cheapest_chain_by_row, coarsen
 from penstock.optimizer.cost import ACCESSES, Direction, direction_cost
 from penstock.optimizer.cost import OURS as LAYOUT
-from penstock.optimizer.sharing_cost import (
-    QueryLoad,
-    Workload,
-    chain_edge_costs,
-    chain_ends,
-    cpu_opt_ends,
-    direction_costs,
-    estimate_strategies,
-    independent,
-    paper_costs,
-    shelf_costs,
-    strategy,
-)
+from penstock.optimizer.index_cost import direction_costs
+from penstock.optimizer.sharing_cost import cpu_opt_ends, estimate_strategies, shelf_costs, strategy
 from penstock.optimizer.statistics import UNBOUNDED_S
 from penstock.optimizer.weights import SHIPPED, Weights, read
+from penstock.optimizer.workload import QueryLoad, Workload, independent
 
 OURS = read(SHIPPED)
 NOTHING = Weights(**{f.name: 0.0 for f in fields(Weights) if f.name != "machine"})
@@ -584,6 +575,6 @@ def test_a_thousand_queries_are_estimated_quickly() -> None:
 
 
 def test_examples() -> None:
-    for module in (chain_module, sharing_cost):
+    for module in (chain_module, workload):
         result = doctest.testmod(module)
         assert result.attempted and not result.failed

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 import penstock
 from penstock.engine.scheduler import Shuffled
-from penstock.optimizer.sharing_cost import QueryLoad, Workload, estimate_strategies, independent, paper_costs
+from penstock.optimizer.chain_cost import paper_costs
+from penstock.optimizer.sharing_cost import estimate_strategies
 from penstock.optimizer.weights import load
+from penstock.optimizer.workload import QueryLoad, Workload, independent
 
 SECOND = 1_000_000
 LEAST = ("mem-opt", "chain")

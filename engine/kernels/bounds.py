@@ -124,19 +124,26 @@ def first_within(clock, reach, size, pos, base, row_from, row_until):  # type: i
     """Raise row_from to the first row within each prober's own reach: clock - pos < reach.
 
     clock, reach: int64 per prober; pos: int64 by row, non-decreasing; rows older than `size` are out already.
-    Returns how many rows all see.
+    row_from, row_until: non-decreasing. Returns how many rows all see.
     """
+    if len(clock) == 0:
+        return 0
+    first, end = row_from[0], row_until[-1]
+    rows = pos[first - base : end - base]
+    out = np.zeros(len(clock), np.int32)  # rows from `first` on that are out of reach, as far as is known
+    last = np.empty(len(clock), np.int64)
+    for i in range(len(clock)):
+        last[i] = clock[i] - reach[i] if reach[i] < size else np.iinfo(np.int64).min
+    # All probers take one step of a binary search after the other: the steps vectorize.
+    most = len(rows)
+    while most > 0:
+        half = (most + 1) >> 1
+        for i in range(len(clock)):
+            out[i] += half * (rows[out[i] + half - 1] <= last[i])
+        most -= half
     seen = 0
     for i in range(len(clock)):
-        low, high = row_from[i], row_until[i]
-        if reach[i] < size:
-            last = clock[i] - reach[i]
-            while low < high:
-                middle = (low + high) >> 1
-                if pos[middle - base] <= last:
-                    low = middle + 1
-                else:
-                    high = middle
-            row_from[i] = low
-        seen += row_until[i] - low
+        row = min(max(first + out[i], row_from[i]), row_until[i])
+        row_from[i] = row
+        seen += row_until[i] - row
     return seen

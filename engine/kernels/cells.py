@@ -10,9 +10,14 @@ from .slices import slice_of
 
 @expand
 def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
-    """Count ages by cell: `cells` say where the slices of each begin."""
+    """Count ages by cell: `cells` say where the slices of each begin, and are overwritten.
+
+    Counters are many and far apart: a loop that does nothing but add has many of them on their way at once.
+    """
     for i in range(count):
-        histogram[cells[i] + slice_of(ages[i], ends, first, shift)] += 1
+        cells[i] += slice_of(ages[i], ends, first, shift)
+    for i in range(count):
+        histogram[cells[i]] += 1
 
 
 @kernel

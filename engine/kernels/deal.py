@@ -65,12 +65,15 @@ def label_pairs(  # type: ignore[no-untyped-def]
         end = at
         while end < count and prober[end] == p:
             end += 1
-        # 2. its pairs: written whether taken or not, and kept if they are, as a jump would be guessed wrong
+        # 2. its pairs: written whether taken or not, and kept if they are, as a jump would be guessed wrong.
+        # They come in order of age, one way or the other: the next is past the same ends, or nearly.
+        past = np.int64(0)
         for i in range(at, end):
             r = row[i]
-            past = np.int64(0)
-            for s in range(len(ends)):
-                past += np.int64(r < young[s])
+            while past < len(ends) and r < young[past]:
+                past += 1
+            while past > 0 and r >= young[past - 1]:
+                past -= 1
             taken = own & by_age[past]
             if len(takers):
                 taken &= takers[r - takers_base]

@@ -412,19 +412,69 @@ def first_by_leaf(low, high, leaves, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fit_first(leaves, words, windows, low, high, bits, first, bases, out):  # type: ignore[no-untyped-def]
+def fill_sets(low, high, by_low, by_high, out):  # type: ignore[no-untyped-def]
+    """For each leaf of a dimension the set of members whose interval contains it, a bit each.
+
+    low, high: int32[K]; by_low, by_high: int64[K], members in order of these; the caller owns out:
+    uint64[leaves, words of 64 members].
+    """
+    here = np.zeros(out.shape[1], np.uint64)
+    a = b = 0
+    for leaf in range(len(out)):
+        while a < len(by_low) and low[by_low[a]] <= leaf:
+            m = by_low[a]
+            if low[m] <= high[m]:
+                here[m >> 6] |= np.uint64(1) << np.uint64(m & 63)
+            a += 1
+        while b < len(by_high) and high[by_high[b]] < leaf:
+            m = by_high[b]
+            here[m >> 6] &= ~(np.uint64(1) << np.uint64(m & 63))
+            b += 1
+        out[leaf] = here
+
+
+@expand
+def lowest_bit(word):  # type: ignore[no-untyped-def]
+    """The place of the lowest bit that is set in a uint64; one is."""
+    place = np.int64(0)
+    for half in (32, 16, 8, 4, 2, 1):
+        is_above = (word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))) == np.uint64(0)
+        place += half * is_above
+        word = word >> np.uint64(half * is_above)
+    return place
+
+
+@kernel
+def fit_first(leaves, words, windows, low, high, bits, first, bases, sets, out):  # type: ignore[no-untyped-def]
     """For each row the window of the first member it fits, into `out` (int64), 0 if it fits none.
 
     By member in the order in which they are tried: windows, with a 0 after the last; low, high, bits.
-    first[bases[d] + leaf]: before that member none has an interval of dimension d with the leaf.
+    first[bases[d] + leaf]: before that member none has an interval of dimension d with the leaf. sets: by the
+    same places, all members that have one, uint64[places, words of 64 members]; no words: members are tried.
     """
     for f in range(len(out)):
         m = np.int64(0)
         for d in range(len(leaves)):
             m = max(m, first[bases[d] + leaves[d, f]])
-        while m < len(low) and not fits(m, f, low, high, bits, leaves, words):
-            m += 1
-        out[f] = windows[m]
+        if sets.shape[1] == 0:
+            while m < len(low) and not fits(m, f, low, high, bits, leaves, words):
+                m += 1
+            out[f] = windows[m]
+            continue
+        found = np.int64(len(low))
+        for w in range(m >> 6, sets.shape[1]):
+            some = ~np.uint64(0)
+            for d in range(len(leaves)):
+                some &= sets[bases[d] + leaves[d, f], w]
+            while some != np.uint64(0):
+                m = (w << 6) + lowest_bit(some)
+                if fits(m, f, low, high, bits, leaves, words):
+                    found = m
+                    break
+                some &= some - np.uint64(1)
+            if found < len(low):
+                break
+        out[f] = windows[found]
 
 
 @kernel

@@ -1,20 +1,23 @@
 """A slice of a window join: references come in, pairs and references go out.
 
-A table is int64[fields, n], a column of it one reference or one pair, in time order; field TS is when it was
-written. What the other fields of a reference mean depends on its kind:
+A table is int64[fields, n], a column of it one reference or one pair, in time order. Field TS of a reference
+is when it was written, what the others mean depends on its kind:
 
     female   ROW  POS    KEY      LIFETIME
     male     ROW  CLOCK  LOW_KEY  HIGH_KEY  REACH  OWN_AGE
     time          CLOCK (left)  CLOCK + 1 (right)
 
-The age of a female is a male's clock less her pos, in microseconds or rows. A state is int64[2, 4, room]: of
-each side the females [span[0], span[1]) in order of their pos, fields STATE_ROW to STATE_LIFETIME.
+The age of a female is a male's clock less her pos, in microseconds or rows. A pair says where its male is in
+the table of references that was worked, the row of its female, and her age at that time. A state is
+int64[2, 4, room]: of each side the females [span[0], span[1]) in order of their pos, fields STATE_ROW to
+STATE_LIFETIME.
 """
 
 from __future__ import annotations
 
 from .jit import kernel
 from .scan import BLOCK_ROWS, count_matches, write_matches
+from .slices import slice_of
 
 TS, KIND, ROW, POS, KEY, LIFETIME = 0, 1, 2, 3, 4, 5
 CLOCK, LOW_KEY, HIGH_KEY, REACH, OWN_AGE = 3, 4, 5, 6, 7
@@ -22,8 +25,8 @@ FIELDS = 8
 
 FEMALE, MALE, TIME = 0, 2, 4  # kinds; FEMALE + side, MALE + side
 
-LEFT_ROW, RIGHT_ROW, PROBED, AGE, PROBER_AGE = 1, 2, 3, 4, 5  # of a pair, after TS; PROBED: the older's side
-PAIR_FIELDS = 6
+OF_MALE, OF_FEMALE, AGE = 0, 1, 2  # of a pair
+PAIR_FIELDS = 3
 
 STATE_ROW, STATE_POS, STATE_KEY, STATE_LIFETIME = 0, 1, 2, 3
 STATE_FIELDS = 4
@@ -56,13 +59,15 @@ def write_references(left, right, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_slice(  # type: ignore[no-untyped-def]
-    records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs
+    records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs, counting, met
 ):
     """Work references up to `stop`, from where the cursor says. Returns (passed on, pairs found).
 
     The slice is [start, end); a female leaves at the age limits[side], which is `end` or less. The caller
     owns onward (int64[FIELDS, room > 0]) and pairs (int64[PAIR_FIELDS, room > 0]) and has left room in the
-    state for all females that come. When one of the two is full, the cursor remembers where to go on.
+    state for all females that come. When one of the two is full, the cursor remembers where to go on. If
+    counting, pairs are not written, and any number of them is found. met: int64[2], added to: females of each
+    side that males were compared with.
     """
     passed = found = 0
     at = cursor[AT_RECORD]
@@ -120,6 +125,7 @@ def run_slice(  # type: ignore[no-untyped-def]
                         else:
                             high = middle
                 cursor[AT_FEMALE] = low
+                met[side] += spans[side, 1] - low
         if kind != TIME:
             side = MALE + 1 - kind
             low_key, high_key = records[LOW_KEY, at], records[HIGH_KEY, at]
@@ -128,7 +134,9 @@ def run_slice(  # type: ignore[no-untyped-def]
                 block = state[side, STATE_KEY, row : min(row + BLOCK_ROWS, until)]
                 matches = count_matches(block, low_key, high_key)
                 next_row = row + len(block)
-                if matches > 0:
+                if counting:
+                    found += matches
+                elif matches > 0:
                     if found == pairs.shape[1]:
                         cursor[AT_RECORD] = at
                         cursor[AT_FEMALE] = row
@@ -136,16 +144,13 @@ def run_slice(  # type: ignore[no-untyped-def]
                     stop_at = min(found + matches, pairs.shape[1])
                     is_cut = found + matches > pairs.shape[1]
                     last = write_matches(
-                        block, low_key, high_key, row, at, pairs[TS], pairs[AGE], found, stop_at
+                        block, low_key, high_key, row, at, pairs[OF_MALE], pairs[OF_FEMALE], found, stop_at
                     )
+                    clock = records[CLOCK, at]
                     for n in range(found, stop_at):
-                        female = pairs[AGE, n]
-                        pairs[TS, n] = records[TS, at]
-                        pairs[LEFT_ROW + side, n] = state[side, STATE_ROW, female]
-                        pairs[RIGHT_ROW - side, n] = records[ROW, at]
-                        pairs[PROBED, n] = side
-                        pairs[AGE, n] = records[CLOCK, at] - state[side, STATE_POS, female]
-                        pairs[PROBER_AGE, n] = records[OWN_AGE, at]
+                        female = pairs[OF_FEMALE, n]
+                        pairs[OF_FEMALE, n] = state[side, STATE_ROW, female]
+                        pairs[AGE, n] = clock - state[side, STATE_POS, female]
                     found = stop_at
                     if is_cut:
                         cursor[AT_RECORD] = at
@@ -168,18 +173,43 @@ def run_slice(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_pairs(pairs, windows, since, out):  # type: ignore[no-untyped-def]
-    """Positions of the pairs within a member's windows whose prober came while it was a member.
-
-    pairs: int64[PAIR_FIELDS, n]; windows, since: int64[2], by side; since <= prober's row. The
-    caller owns out (int64[n]). Returns how many.
-    """
-    count = 0
+def rows_of_side(pairs, records, side, rows):  # type: ignore[no-untyped-def]
+    """Fill rows (int64[n]): the row of each pair on a side, be it the male's or the female's."""
     for n in range(pairs.shape[1]):
-        probed = pairs[PROBED, n]
-        prober = 1 - probed
-        row = pairs[LEFT_ROW + prober, n]
-        out[count] = n
-        is_within = (pairs[AGE, n] < windows[probed]) & (pairs[PROBER_AGE, n] < windows[prober])
-        count += is_within & (row >= since[prober])
-    return count
+        male = pairs[OF_MALE, n]
+        rows[n] = records[ROW, male] if records[KIND, male] == MALE + side else pairs[OF_FEMALE, n]
+
+
+@kernel
+def fit_windows(pairs, records, windows, since, fits):  # type: ignore[no-untyped-def]
+    """Fill fits (uint8[n]): pairs within a member's windows whose male came while it was a member.
+
+    pairs: int64[PAIR_FIELDS, n]; records: what their males are in; windows, since: int64[2], by side; since:
+    the first row of a male.
+    """
+    for n in range(pairs.shape[1]):
+        male = pairs[OF_MALE, n]
+        side = records[KIND, male] - MALE
+        is_within = (pairs[AGE, n] < windows[1 - side]) & (records[OWN_AGE, male] < windows[side])
+        fits[n] = is_within & (records[ROW, male] >= since[side])
+
+
+@kernel
+def fit_tags(pairs, records, side, tags, base, low, high, bits, fits):  # type: ignore[no-untyped-def]
+    """Clear fits (uint8[n]) where a tag of the pair's row on a side is not as asked.
+
+    tags: integers by row less base, of rows of pairs that fit so far; low <= tag <= high, all of `bits` set.
+    """
+    for n in range(pairs.shape[1]):
+        if fits[n]:
+            male = pairs[OF_MALE, n]
+            row = records[ROW, male] if records[KIND, male] == MALE + side else pairs[OF_FEMALE, n]
+            tag = tags[row - base]
+            fits[n] = (tag >= low) & (tag <= high) & (tag & bits == bits)
+
+
+@kernel
+def count_ages(pairs, ends, first, shift, counts):  # type: ignore[no-untyped-def]
+    """Add to counts (int64, one more than there are ends) the pairs in each slice; see slices.py."""
+    for n in range(pairs.shape[1]):
+        counts[slice_of(pairs[AGE, n], ends, first, shift)] += 1

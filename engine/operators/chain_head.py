@@ -39,10 +39,11 @@ from ..operator import Counters
 from ..queue import Outlet, Queue
 from ..window import MAX_TS
 from .side import Side, as_matrix
-from .slice_join import References
+from .slice_pairs import References
 from .take_rows import Fault, take_rows
 
 STEP_ROWS = 8_192  # of one side taken at once
+FIRST_LOOK_ROWS = 2_048  # after which, and again after four times as many, slices are thought over
 
 
 class ChainHead:
@@ -55,8 +56,12 @@ class ChainHead:
         name: str,
         passed: Callable[[], int],
         failed: Callable[[list[Fault]], None],
+        look: Callable[[], None],
     ) -> None:
-        """`passed`: time up to which members have been given everything; `failed` is told what fails."""
+        """`passed`: time up to which members have been given everything; `failed` is told what fails.
+
+        `look` is called between batches when enough rows have come to think the slices over.
+        """
         self.name = name
         self.sides = sides
         self.inputs = queues
@@ -66,12 +71,17 @@ class ChainHead:
         self.counters = Counters()
         self._passed = passed
         self._failed = failed
+        self._look = look
+        self._looked_after = FIRST_LOOK_ROWS
         self._instants = any(side.by_place for side in sides)
         self._clocks: deque[tuple[int, tuple[int, ...]]] = deque()
         """Times, and from when on both sides' ages are counted at these times or later."""
 
     def step(self, quantum: int) -> bool:
         self._expire()
+        if self.counters.rows_in >= self._looked_after:
+            self._looked_after = 4 * self.counters.rows_in
+            self._look()
         if any(side.query_index is None for side in self.sides):
             return False  # rows wait for the first member
         taken, faults = take_rows(self.sides, self.inputs, self._instants, min(quantum, STEP_ROWS))

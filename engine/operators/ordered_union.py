@@ -10,32 +10,21 @@ Predicates are not evaluated: the lineage of the two rows tells.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch, Gather
-from ..kernels.slice_join import LEFT_ROW, PAIR_FIELDS, RIGHT_ROW, TS, take_pairs
+from ..kernels.slice_join import fit_windows
 from ..member import Member
 from ..operator import Counters, Stateless, pass_time
-from ..queue import Queue, bound_of
+from ..queue import Queue, bound_of, nobody
 from .side import Side
-from .slice_join import References, SliceJoin
+from .slice_join import SliceJoin, is_since
+from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
 
-NEVER = (1 << 63) - 1
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
-
-
-class Asked(NamedTuple):
-    """What a member asks of the rows of a side: leaf between low and high, or all of `bits` set."""
-
-    side: int
-    number: int
-    """Of the dimension, or of the word."""
-    low: int
-    high: int
-    bits: int
 
 
 class OrderedUnion(Stateless):
@@ -46,17 +35,21 @@ class OrderedUnion(Stateless):
         self.member = member
         self.output = member.output
         self.counters = Counters()
+        self.queues: list[Queue] = []
         self.inputs: list[Queue] = []
+        """Those of the queues that give it a turn when something comes in."""
         self.since = np.zeros(2, np.int64)
         """It takes pairs found by rows from this one on, of each side."""
-        """And below this one."""
         self._sides = sides
         self._sources: dict[SliceJoin, Queue] = {}
         self._retired: list[Queue] = []
         """Of slices that are no more; what they have found may still wait here."""
         self._windows = np.zeros(2, np.int64)
-        self._dimensions: list[Asked] = []
-        self._words: list[Asked] = []
+        self._asked: tuple[Asked, ...] = ()
+        self._spared: dict[Queue, tuple[Asked, ...]] = {}
+        """Of slices all of whose ages are within the windows: what is to be asked of their pairs."""
+        self._cut: set[Queue] = set()
+        """Of slices in which the windows end, both at one age, and nothing else decides."""
 
     def step(self, quantum: int) -> bool:
         if not self.inputs:
@@ -64,77 +57,82 @@ class OrderedUnion(Stateless):
         if self.member.counting:
             worked = self.count()
         else:
-            pairs = self._taken(bound_of(self.inputs, quantum))
-            worked = pairs.shape[1] > 0
-            self._emit(self._matching(pairs))
+            worked = self._pass_on(bound_of(self.queues, quantum))
         if self._retired:
             self._forget_retired()
-        return pass_time(self.inputs, self.output) or worked
+        return pass_time(self.queues, self.output) or worked
 
     def count(self) -> bool:
         """Count all pairs that have come: their order does not matter; False if there were none."""
-        pairs = self._taken(NEVER)
-        found = self._matching(pairs).shape[1]
+        found = come = 0
+        for queue in self.queues:
+            while queue.batches:
+                batch = queue.pop()
+                come += batch.length
+                found += self._count(batch, queue) if isinstance(batch, Pairs) else batch.length
         self.member.found += found
+        self.counters.rows_in += come
         self.counters.rows_out += found
-        return pairs.shape[1] > 0
+        return come > 0
 
-    def _taken(self, bound: int) -> NDArray:
-        """The waiting pairs up to a time, in time order: int64[PAIR_FIELDS, n]."""
-        taken: list[NDArray] = []
-        inputs = 0
-        for queue in self.inputs:
-            come = len(taken)
+    def _count(self, pairs: Pairs, queue: Queue) -> int:
+        """How many of the pairs are the member's."""
+        if queue in self._cut and pairs.is_fresh and is_since(pairs.records, self.since):
+            return pairs.younger(int(self._windows[0]))
+        fits = self._fits(pairs, queue)
+        return pairs.length if fits is None else int(np.count_nonzero(fits))
+
+    def _pass_on(self, bound: int) -> bool:
+        """Give out the waiting pairs up to a time, in time order; False if none were waiting."""
+        parts: list[tuple[NDArray, NDArray, NDArray]] = []
+        come, inputs = 0, 0
+        for queue in self.queues:
+            before = len(parts)
             while queue.batches and queue.batches[0].ts[0] <= bound:
                 batch = queue.pop()
-                assert isinstance(batch, References), "expected pairs in the queue of a union"
+                assert isinstance(batch, Pairs), "expected pairs in the queue of a union"
                 if batch.ts[-1] > bound:
                     stop = int(batch.ts.searchsorted(bound, side="right"))
-                    queue.batches.appendleft(rest := batch.slice(stop, batch.length))
-                    queue.rows += rest.length
+                    queue.put_back(batch.slice(stop, batch.length))
                     batch = batch.slice(0, stop)
-                taken.append(batch.table)
-            inputs += len(taken) > come
-        if not taken:
-            return np.empty((PAIR_FIELDS, 0), np.int64)
-        pairs = taken[0] if len(taken) == 1 else np.concatenate(taken, axis=1)
-        self.counters.rows_in += pairs.shape[1]
-        if inputs > 1 and not self.member.counting:
-            pairs = pairs.take(np.argsort(pairs[TS], kind="stable"), axis=1)
-        return pairs
+                come += batch.length
+                fits = self._fits(batch, queue)
+                kept = None if fits is None else np.flatnonzero(fits)
+                ts = batch.ts if kept is None else batch.ts[kept]
+                if len(ts):
+                    parts.append((ts, batch.rows(0, kept), batch.rows(1, kept)))
+            inputs += len(parts) > before
+        self.counters.rows_in += come
+        if parts:
+            ts, left, right = (
+                columns[0] if len(columns) == 1 else np.concatenate(columns)
+                for columns in zip(*parts, strict=True)
+            )
+            if inputs > 1:
+                order = np.argsort(ts, kind="stable")
+                ts, left, right = ts[order], left[order], right[order]
+            self._emit(ts, left, right)
+        return come > 0
 
-    def _matching(self, pairs: NDArray) -> NDArray:
-        """The pairs that are the member's."""
-        if not pairs.shape[1]:
-            return pairs
-        # 1. windows; rows out of all windows may be gone, so this comes first
-        kept = np.empty(pairs.shape[1], np.int64)
-        count = take_pairs(pairs, self._windows, self.since, kept)
-        pairs = pairs if count == pairs.shape[1] else pairs.take(kept[:count], axis=1)
-        if not count or not (self._dimensions or self._words):
-            return pairs
-        # 2. lineage
-        fits = np.ones(pairs.shape[1], np.bool_)
-        for side, number, low, high, _ in self._dimensions:
-            leaves = self._sides[side].shelves[0].leaves[number]
-            values = leaves.data[pairs[LEFT_ROW + side] - leaves.base]
-            fits &= (values >= low) & (values <= high)
-        for side, number, _, _, bits in self._words:
-            words = self._sides[side].shelves[0].words[number]
-            fits &= (words.data[pairs[LEFT_ROW + side] - words.base] & bits) == bits
-        return pairs if fits.all() else pairs.take(np.flatnonzero(fits), axis=1)
+    def _fits(self, pairs: Pairs, queue: Queue) -> NDArray | None:
+        """Which pairs are the member's, uint8 each; None: all."""
+        spared = self._spared.get(queue) if pairs.is_fresh and is_since(pairs.records, self.since) else None
+        if spared is not None:
+            return pairs.fitting(spared, self._sides) if spared else None
+        fits = np.empty(pairs.length, np.uint8)
+        fit_windows(pairs.table, pairs.records, self._windows, self.since, fits)
+        pairs.fit(self._asked, self._sides, fits)
+        return fits
 
-    def _emit(self, pairs: NDArray) -> None:
-        if not pairs.shape[1]:
-            return
+    def _emit(self, ts: NDArray, left: NDArray, right: NDArray) -> None:
         node = self.member.node
         columns = [
             [Gather(self._sides[side].view(column), rows) for column in node.sides[side].columns]
-            for side, rows in ((0, pairs[LEFT_ROW]), (1, pairs[RIGHT_ROW]))
+            for side, rows in ((0, left), (1, right))
         ]
         if node.swapped:
             columns.reverse()
-        self._emit_within(Batch(pairs[TS], columns[0] + columns[1]))
+        self._emit_within(Batch(ts, columns[0] + columns[1]))
 
     def _emit_within(self, pairs: Batch) -> None:
         """Pass pairs on in batches whose text Arrow can address."""
@@ -152,49 +150,74 @@ class OrderedUnion(Stateless):
     def refresh(self) -> None:
         """Learn anew what the member asks for: it, or the lineage of its sides, has changed."""
         self._windows[:] = self.member.sizes
-        self._dimensions, self._words = [], []
+        asked: list[Asked] = []
         for side in self._sides:
             demand = side.demand_of(self.member)
             for d, count in enumerate(side.leaf_counts):
                 low, high = int(demand.low[0, d]), int(demand.high[0, d])
                 if (low, high) != (0, count - 1):
-                    self._dimensions.append(Asked(side.number, d, low, high, 0))
+                    asked.append(Asked(side.number, False, d, low, high, 0))
             for w, bits in enumerate(demand.bits[0].tolist()):
                 if bits:
-                    self._words.append(Asked(side.number, w, 0, 0, bits))
+                    asked.append(Asked(side.number, True, w, ANY_LOW, ANY_HIGH, bits))
+        self._asked = tuple(asked)
+        self._spared, self._cut = {}, set()
+        for queue in self.queues:
+            for batch in queue.batches:
+                if isinstance(batch, Pairs):
+                    batch.is_fresh = False
+
+    def spare(self, slice_: SliceJoin, needs_asking: bool) -> None:
+        """All ages in a slice are within the windows; nor need rows be asked, unless `needs_asking`."""
+        self._spared[self._sources[slice_]] = self._asked if needs_asking else ()
+
+    def cut(self, slice_: SliceJoin) -> None:
+        """Of a slice, the member takes what is younger than its window."""
+        self._cut.add(self._sources[slice_])
 
     def connect(self, slices: list[SliceJoin]) -> None:
-        """Take the pairs of these slices from now on, and what others have given before."""
+        """Take the pairs of these slices, in order of age, from now on, and what others have given before."""
+        wake = self.inputs[0].wake if self.inputs else nobody
         for slice_, queue in self._sources.items():
             if slice_ not in slices:
                 slice_.output.queues.remove(queue)
                 queue.closed = True
                 self._retired.append(queue)
-        self._sources = {slice_: self._sources.get(slice_) or self._tap(slice_) for slice_ in slices}
-        self.inputs = [*self._retired, *self._sources.values()]
+        self._sources = {slice_: self._sources.get(slice_) or tap(slice_) for slice_ in slices}
+        self._set_inputs(wake)
 
     def leave(self) -> None:
         """Take nothing any more."""
         self.connect([])
-        self.inputs, self._retired = [], []
-
-    def _tap(self, slice_: SliceJoin) -> Queue:
-        queue = Queue(slice_.output.punctuation)
-        queue.closed = slice_.output.closed
-        if self.inputs:
-            queue.wake = self.inputs[0].wake
-        slice_.output.queues.append(queue)
-        return queue
+        self.inputs, self.queues, self._retired = [], [], []
 
     def _forget_retired(self) -> None:
         """Let go of the emptied queues of slices that are no more."""
+        wake = self.inputs[0].wake
         self._retired = [queue for queue in self._retired if queue.batches]
-        self.inputs = [*self._retired, *self._sources.values()]
+        self._set_inputs(wake)
+
+    def _set_inputs(self, wake: Callable[[], None]) -> None:
+        """What has passed the last slice has passed the others: that is when there is something to do."""
+        self.queues = [*self._retired, *self._sources.values()]
+        self.inputs = [*self._retired, *list(self._sources.values())[-1:]]
+        for queue in self.queues:
+            queue.wake = nobody
+        for queue in self.inputs:
+            queue.wake = wake
 
     def _check(self) -> None:
-        for queue in self.inputs:
+        for queue in self.queues:
             for batch in queue.batches:
-                assert isinstance(batch, References), "expected pairs in the queue of a union"
-                batch._check()
+                if isinstance(batch, Pairs):
+                    batch._check()
             assert queue.rows == sum(batch.length for batch in queue.batches), "rows of a queue miscounted"
-        assert len(self._sources) + len(self._retired) == len(self.inputs), "a slice without a queue"
+        assert len(self._sources) + len(self._retired) == len(self.queues), "a slice without a queue"
+
+
+def tap(slice_: SliceJoin) -> Queue:
+    """A queue that is given what a slice finds."""
+    queue = Queue(slice_.output.punctuation)
+    queue.closed = slice_.output.closed
+    slice_.output.queues.append(queue)
+    return queue

@@ -174,6 +174,9 @@ class SharedSelect(Stateless):
     def add(self, share: Share) -> None:
         """Let a query in, when nothing is in the queue: it takes part from the next row on."""
         assert not self.inputs[0].batches, "a query would get rows from before it came"
+        self._admit(share)
+
+    def _admit(self, share: Share) -> None:
         self.members.append(share)
         if share.timed:
             self._timed.append(share)

@@ -45,6 +45,7 @@ from ..window import FOREVER
 from .examined import Examined, Needed
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
+SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 NO_TAGS: tuple[NDArray, ...] = ()
 
 
@@ -95,6 +96,8 @@ class Side:
         """Live rows of this side that its probers could have matched: found / met is the selectivity."""
         self.before = 0, 0
         """The same two of a join that this one goes on for."""
+        self.rows_before = 0, 0
+        """Rows of these in and kept by that join."""
         self.first_ts: int | None = None
         self.last_ts = 0
         self.come = 0
@@ -302,11 +305,13 @@ class Side:
             shelf.new_ts = self.ts[rows]
 
     def _ends_of(self, lifetime: NDArray) -> NDArray:
-        """Each lifetime rounded up to where rows may leave."""
+        """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
         ends = self.arrangement.ends[self.number]
         if ends is None:
             return lifetime
         allowed = np.array([*(end for end in ends if end < self.size), self.size], np.int64)
+        if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
+            return allowed[-1:]
         return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
 
     def _shelf_of(self, lifetime: int) -> int:
@@ -403,12 +408,28 @@ class Side:
             seen = first_alive(
                 other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from
             )
-        if other.reach is not None and shelf.index.kind in ("hash", "scan"):
+        if other.reach is not None and self._is_worth_cutting(other.reach, shelf, int(seen)):
             pos = shelf.pos
             clock = self.clock(other.ts)
             seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
         self.met += int(seen)
         return Probes(other.low, other.high, row_from, row_until, ts.end)
+
+    def _is_worth_cutting(self, reach: NDArray, shelf: Shelf, seen: int) -> bool:
+        """Whether to look up for each prober how far back it needs to look, or to find what nobody takes.
+
+        seen: the rows of the shelf that all probers see together.
+        """
+        if not seen:
+            return False
+        if shelf.lifetime == FOREVER:
+            spared = float(seen)
+        else:
+            spared = seen * max(0.0, 1.0 - float(reach.mean()) / shelf.lifetime)
+        if shelf.index.kind == "scan":
+            return spared > SPARED_ROWS * len(reach)
+        matches = spared * (self.found / self.met if self.met else 1.0)
+        return shelf.index.kind == "hash" and matches > SPARED_MATCHES * len(reach)
 
     def clock(self, ts: NDArray) -> NDArray:
         """What the age of a row is counted from at these times: its age is this less its pos."""
@@ -549,7 +570,7 @@ class Side:
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.come + len(former.come_ts)
-        self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
+        self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
         self.before = former.before[0] + former.found, former.before[1] + former.met
         self.columns, self.generation = list(former.columns), former.generation

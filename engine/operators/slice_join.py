@@ -30,11 +30,10 @@ from ..kernels.slice_join import (
     FIELDS,
     IS_PROBING,
     KIND,
-    LEFT_ROW,
     LIFETIME,
     MALE,
     PAIR_FIELDS,
-    RIGHT_ROW,
+    REACH,
     ROW,
     STATE_FIELDS,
     STATE_LIFETIME,
@@ -43,29 +42,18 @@ from ..kernels.slice_join import (
     TS,
     run_slice,
 )
+from ..kernels.slices import Slices
 from ..operator import Counters
 from ..queue import Outlet, Queue
 from ..verify import equal_keys
 from ..window import MAX_TS
 from .side import Side
+from .slice_pairs import Pairs, References
 
 STEP_RECORDS = 16_384
 MIN_ROOM = 256
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # found at once: bounds the output whatever one male may match
-
-
-class References(Batch):
-    """References or pairs: `table` is int64[fields, n], see kernels/slice_join.py."""
-
-    __slots__ = ("table",)
-
-    def __init__(self, table: NDArray) -> None:
-        super().__init__(table[TS], ())
-        self.table = table
-
-    def slice(self, start: int, stop: int) -> References:
-        return References(np.ascontiguousarray(self.table[:, start:stop]))
 
 
 class SliceState:
@@ -121,9 +109,17 @@ class SliceJoin:
         self.state = SliceState()
         self._sides = sides
         self._work: References | None = None
+        self._counting = False
+        """Whether pairs of what is being worked are counted and not written."""
         self._cursor = np.zeros(CURSOR_SLOTS, np.int64)
         self._pairs = np.empty((PAIR_FIELDS, MIN_PAIRS), np.int64)
         self._passed = np.empty((FIELDS, MIN_ROOM), np.int64)
+        self.timed = True
+        """Whether somebody is given the pairs in time order."""
+        self.parts: Slices | None = None
+        """Windows that end within the slice, if any."""
+        self.takes_all: NDArray | None = None
+        """If all who are given the pairs count all of them: those of males from these rows on; int64[2]."""
 
     def __getstate__(self) -> dict[str, object]:
         return without_scratch(self, "_pairs", "_passed")
@@ -153,16 +149,24 @@ class SliceJoin:
             self._cursor[:] = 0
             self.state.reserve(work.table.shape[1])  # for all: a half-worked male knows places in the state
             self.counters.rows_in += work.length
+            self._counting = self.takes_all is not None and is_since(work.table, self.takes_all)
         table = self._work.table
         stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
         if self._passed.shape[1] < stop - self._cursor[AT_RECORD]:
             self._passed = np.empty((FIELDS, 2 * (stop - int(self._cursor[AT_RECORD]))), np.int64)
+        met = np.zeros(2, np.int64)
         passed, found = run_slice(
             table, stop, self._cursor, self.state.data, self.state.spans, self.start, self.end, self.limits,
-            not self.onward.queues, self._passed, self._pairs,
+            not self.onward.queues, self._passed, self._pairs, self._counting, met,
         )  # fmt: skip
-        if found:
-            self._emit(self._pairs[:, :found])
+        self._sides[0].found += int(found)
+        for side, females in zip(self._sides, met.tolist(), strict=True):
+            side.met += females
+        if found and self._counting:
+            self.counters.rows_out += int(found)
+            self.output.put(Batch.counted(int(found)))
+        elif found:
+            self._emit(Pairs(self._pairs[:, :found].copy(), table, self.timed, self.parts))
             if found == self._pairs.shape[1] < MAX_PAIRS:
                 self._pairs = np.empty((PAIR_FIELDS, 2 * found), np.int64)
         if passed:
@@ -170,18 +174,15 @@ class SliceJoin:
         if self._cursor[AT_RECORD] == table.shape[1]:
             self._work = None
 
-    def _emit(self, pairs: NDArray) -> None:
+    def _emit(self, pairs: Pairs) -> None:
         """Pass pairs on; of those found by hash, those whose keys are equal."""
-        kept = np.flatnonzero(self._equal(pairs)) if self._sides[0].verified else None
-        pairs = pairs.copy() if kept is None else pairs.take(kept, axis=1)
-        self.counters.rows_out += pairs.shape[1]
-        self.output.put(References(pairs))
-
-    def _equal(self, pairs: NDArray) -> NDArray:
-        """Whether the keys of the pairs are equal; one byte each."""
-        left, right = (side.shelves[0].store for side in self._sides)
-        rows = pairs[LEFT_ROW], pairs[RIGHT_ROW]
-        return equal_keys((left, right), rows, len(self._sides[0].verified))
+        if self._sides[0].verified:
+            left, right = (side.shelves[0].store for side in self._sides)
+            rows = pairs.rows(0, None), pairs.rows(1, None)
+            kept = np.flatnonzero(equal_keys((left, right), rows, len(self._sides[0].verified)))
+            pairs = Pairs(pairs.table.take(kept, axis=1), pairs.records, self.timed, self.parts)
+        self.counters.rows_out += pairs.length
+        self.output.put(pairs)
 
     @property
     def frontier(self) -> int:
@@ -233,10 +234,11 @@ class SliceJoin:
         self.onward = older.onward
         self.counters.rows_out += older.counters.rows_out
 
-    def renew(self, side: int, first_row: int, lifetimes: NDArray) -> None:
-        """Females of a side live differently from now on: lifetimes[row - first_row]; int64.
+    def renew(self, side: int, first_row: int, lifetimes: NDArray, reaches: NDArray) -> None:
+        """Rows of a side are asked for by others from now on: lifetimes[row - first_row] of females, int64,
+        and how far males look back at most.
 
-        Those that nobody who reaches this slice needs are forgotten, and those of rows no longer stored.
+        Females that nobody who reaches this slice needs are forgotten, and those of rows no longer stored.
         """
         self.halt()
         live = self.state.live(side)
@@ -248,6 +250,9 @@ class SliceJoin:
         for n, batch in enumerate(self.queue.batches):
             assert isinstance(batch, References), "expected references in the queue of a slice"
             table = batch.table
+            males = np.flatnonzero(table[KIND] == MALE + side)
+            reach = lifetimes_at(table[ROW, males], first_row, reaches)
+            table[REACH, males] = np.minimum(table[REACH, males], reach)
             mine = np.flatnonzero(table[KIND] == side)
             table[LIFETIME, mine] = lifetimes_at(table[ROW, mine], first_row, lifetimes)
             gone = mine[table[LIFETIME, mine] <= self.start]
@@ -296,6 +301,16 @@ class SliceJoin:
             assert 0 <= self._cursor[AT_FEMALE] <= int(self.state.spans[:, 1].max()), (
                 "probing beyond the state"
             )
+
+
+def is_since(records: NDArray, since: NDArray) -> bool:
+    """Whether the males of each side are of rows from the one given on; their rows only grow."""
+    for side in (0, 1):
+        males = records[KIND] == MALE + side
+        first = int(males.argmax()) if len(males) else 0
+        if len(males) and males[first] and records[ROW, first] < since[side]:
+            return False
+    return True
 
 
 def lifetimes_at(rows: NDArray, first_row: int, lifetimes: NDArray) -> NDArray:

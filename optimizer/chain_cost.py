@@ -1,0 +1,100 @@
+"""What the literal chain of slices costs, and the paper's two queries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .index_cost import direction_costs
+from .strategy_cost import StrategyCost, counted
+from .weights import Weights
+from .workload import Ends, Probed, Workload, rest_shares
+
+
+def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> StrategyCost:
+    """One operator per slice, probed by nested loops; slices end at the windows of both sides.
+
+    A row passes the slices up to the longest window, on either side, of the queries it satisfies. Pairs of
+    slices that let in more than a query asks for are tested for its condition.
+    """
+    ends = chain_ends(load)
+    rows = cores = 0.0
+    for side in (side.at(np.array([0.0, *ends]), load.horizon_s) for side in sides):
+        probers, inserted = side.prober_rate * side.reached[:-1], side.rate * side.needed[:-1]
+        state = inserted * np.diff(side.ends)
+        found = state * load.selectivity
+        probing = direction_costs("scan", probers, inserted, state, found, weights)
+        cores += float((probing + probers * found * side.tests[:-1] * weights.route).sum())
+        rows += float(state.sum())
+    passed = load.left_rate * passages(load, ends, True) + load.right_rate * passages(load, ends, False)
+    cores += (load.left_rate + load.right_rate) * weights.row + passed * weights.slice_row
+    return StrategyCost(rows, cores, f"{counted(len(ends), 'slice')}, nested loops")
+
+
+def passages(load: Workload, ends: Ends, left: bool) -> float:
+    """Slices that a row of one side passes, on average."""
+    longest = np.maximum(load.asked[0].windows_s, load.asked[1].windows_s)
+    reached = np.unique(longest)
+    group = reached.searchsorted(longest)
+    shares = rest_shares(load.left_pass if left else load.right_pass, group, load.asked[0 if left else 1])
+    slices = np.diff(np.searchsorted(ends, reached), prepend=-1)  # up to each of these windows
+    return float((shares[:-1] * slices).sum())
+
+
+def chain_ends(load: Workload) -> Ends:
+    """Where the slices of a chain end if none are merged: at every window of either side."""
+    return tuple(np.unique(np.concatenate([asked.windows_s for asked in load.asked])).tolist())
+
+
+def chain_edge_costs(
+    load: Workload, compare: float, route: float, system: float, apart: float = 0.0
+) -> NDArray:
+    """Costs [i, j] of one slice operator from node i to node j > i over `chain_ends`; inf elsewhere.
+
+    As in sections 5.2 and 6.2: a male compares with every row of the slice, and once to purge it; a pair is
+    routed at `route` for each end inside the slice, and at `apart` if there are any; `system` is C_sys, per
+    male. A merged slice keeps and probes all that passes its start. In seconds, or in comparisons if
+    compare = route = 1.
+
+    The difference of cutting and merging slices i..j is the paper's, but for its system overhead, where it
+    counts (j - i + 1) operators less; there are j - i less.
+    """
+    nodes = np.array([0.0, *chain_ends(load)])
+    costs = np.zeros((len(nodes), len(nodes)))
+    for whole in load.sides:
+        side = whole.at(nodes, load.horizon_s)
+        width = np.maximum(side.ends[None, :] - side.ends[:, None], 0.0)
+        state = (side.rate * side.needed)[:, None] * width
+        males = (side.prober_rate * side.reached)[:, None]
+        below, upto = (whole.windows.searchsorted(nodes, edge) for edge in ("left", "right"))
+        inside = np.maximum(below[None, :] - upto[:, None], 0)
+        pairs = state * load.selectivity * (route * inside + apart * (inside > 0))
+        costs += males * (compare * (state + 1) + pairs + system)
+    costs[np.tril_indices(len(nodes))] = math.inf
+    return costs
+
+
+def paper_costs(rate: float, w1: float, w2: float, ss: float, sj: float) -> dict[str, tuple[float, float]]:
+    """(Cm in tuples, Cp in comparisons per second) by equations 1, 2 and 3, in the order they are printed.
+
+    Two queries with windows w1 < w2, the second with a selection on A that passes the share `ss`; both
+    streams at `rate`, join selectivity `sj`.
+    """
+    square = rate * rate
+    return {
+        "pull-up": (  # (1): probe, purge, route, select
+            2 * rate * w2,
+            2 * square * w2 + 2 * rate + 2 * square * w2 * sj + 2 * square * w2 * sj,
+        ),
+        "push-down": (  # (2): split, probe both joins, purge, route, unite
+            (2 - ss) * rate * w1 + (1 + ss) * rate * w2,
+            rate + 2 * (1 - ss) * square * w1 + 2 * ss * square * w2 + 3 * rate
+            + 2 * ss * square * w2 * sj + 2 * square * w1 * sj,
+        ),
+        "state-slice": (  # (3): probe, select, probe, purge, unite, select
+            2 * rate * w1 + (1 + ss) * rate * (w2 - w1),
+            2 * square * w1 + rate + 2 * square * ss * (w2 - w1) + rate + 2 * rate + 2 * square * sj * w1,
+        ),
+    }  # fmt: skip

@@ -1,0 +1,85 @@
+"""How a shared join is laid out while it runs: slices, parts, or a join for each query."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from penstock.engine.arrangement import Part
+from penstock.engine.chain import ChainGroup
+from penstock.engine.group import Group
+from penstock.engine.member import Member
+
+from .explain import sides_of
+from .sharing_words import write_size
+
+
+class Layout:
+    """A shared join as it runs: `ends` of the slices of each side, or its parts. Sizes in us or rows."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.members = group.members
+        self.sides = sides_of(group)
+        self.is_chain = isinstance(group.form, ChainGroup)
+        arrangements = [join.arrangement for join in group.joins]
+        self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
+        self.is_apart = len(arrangements) > 1 and not self.parts
+        """Whether each query has a join of its own for now."""
+        self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
+        """Whether all rows are kept for the longest window."""
+        self.ends = self._ends(0), self._ends(1)
+        self.noun = "part" if self.parts else "slice"
+
+    def _ends(self, number: int) -> list[int]:
+        """Where the slices of a side end, ascending, the last at the longest window."""
+        longest = self.longest(number)
+        form = self.group.form
+        if self.keeps_all or self.parts:
+            return [longest]
+        if isinstance(form, ChainGroup):
+            ends: Iterable[int] = [one.end for one in form.slices]
+        else:
+            merged = self.group.joins[0].arrangement.ends[number]
+            ends = {member.size(number) for member in self.members} if merged is None else merged
+        return [*sorted(end for end in ends if end < longest), longest]
+
+    def longest(self, number: int) -> int:
+        return max(member.size(number) for member in self.members)
+
+    @property
+    def runs(self) -> str:
+        """The strategy that runs, whatever was asked for."""
+        strategy = self.group.strategy
+        if self.is_chain or strategy in ("mem-opt", "cpu-opt"):
+            return strategy
+        if self.parts:
+            return "push-down"
+        if self.is_apart:
+            return "unshared"
+        if self.keeps_all:
+            return "pull-up"
+        return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
+
+    @property
+    def priced_as(self) -> str:
+        """The strategy whose costs stand for what runs: a chain is priced as if no slices were merged."""
+        return "chain" if self.is_chain else self.runs
+
+    def taken(self, member: Member, number: int) -> tuple[int, int, int]:
+        """First and last slice or part that a member takes, counted from 1, and how many there are."""
+        if self.parts:
+            size = member.size(self.parts[0].side)
+            first = next(at for at, part in enumerate(self.parts, 1) if part.up_to >= size)
+            return first, len(self.parts), len(self.parts)
+        ends = self.ends[number]
+        return 1, bisect_left(ends, member.size(number)) + 1, len(ends)
+
+    def taken_text(self, member: Member, number: int) -> str:
+        """The same in words, and where in the last slice its window ends."""
+        first, last, of = self.taken(member, number)
+        text = f"{self.noun} {first}" if first == last else f"{self.noun}s {first} to {last}"
+        size = member.size(number)
+        is_inside = not self.parts and self.ends[number][last - 1] > size
+        until = f", {'the last ' if last > first else ''}up to {write_size(size, self.sides[number])}"
+        return f"{text} of {of}{until if is_inside else ''}"
