@@ -3,6 +3,11 @@
 Loaded only by whoever asks for it: `import penstock` knows nothing of Spark.
 """
 
-from penstock.connectors.spark.require import require_pyspark
+from .require import require_pyspark
 
 require_pyspark()
+
+from .schema import declare_stream, spark_schema, sql_columns  # noqa: E402
+from .session import local_session  # noqa: E402
+
+__all__ = ["declare_stream", "local_session", "spark_schema", "sql_columns"]
