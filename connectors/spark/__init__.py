@@ -9,5 +9,13 @@ require_pyspark()
 
 from .schema import declare_stream, spark_schema, sql_columns  # noqa: E402
 from .session import local_session  # noqa: E402
+from .source import PenstockSource, register  # noqa: E402
 
-__all__ = ["declare_stream", "local_session", "spark_schema", "sql_columns"]
+__all__ = [
+    "PenstockSource",
+    "declare_stream",
+    "local_session",
+    "register",
+    "spark_schema",
+    "sql_columns",
+]

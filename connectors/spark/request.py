@@ -10,13 +10,14 @@
 | stateLocation           | streams: the folder in which the engine's state goes from batch to batch         |
 | maxFilesPerTrigger      | reading a stream: how many new files of each input a batch takes; all if not set |
 | outputLocation          | writing a stream: the folder of the results, a folder per query                  |
+| stream                  | writing a stream: its name, if `queries` does not declare it                     |
 
 Spark folds the case of options, as SQL does that of names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from penstock.engine.errors import QueryError, UsageError, did_you_mean
 INPUT = "input."
 ENGINE_OPTIONS = ("sharing", "expiry", "index")
 KNOWN = (
-    "queries", "queriesPath", "query", "stateLocation", "maxFilesPerTrigger", "outputLocation",
+    "queries", "queriesPath", "query", "stateLocation", "maxFilesPerTrigger", "outputLocation", "stream",
     *ENGINE_OPTIONS,
 )  # fmt: skip
 
@@ -43,6 +44,7 @@ class Request:
     state_location: str | None = None
     output_location: str | None = None
     max_files: int | None = None
+    stream: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Request:
@@ -66,6 +68,7 @@ class Request:
             given.get("stateLocation"),
             given.get("outputLocation"),
             read_count("maxFilesPerTrigger", given.get("maxFilesPerTrigger")),
+            given.get("stream"),
         )
 
     def engine(self) -> Engine:
@@ -93,17 +96,25 @@ class Request:
     def named_inputs(self, engine: Engine) -> dict[str, str]:
         """The pattern of each input by the name its stream or table was declared with."""
         declared = {name.lower(): name for name in (*engine.streams, *engine.tables)}
+        found = self._declared(declared, "stream")
+        read = dict.fromkeys(stream for query in engine.queries.values() for stream in query.streams)
+        if not any(stream in found for stream in read):
+            raise UsageError(f"Expected an input, found none; set the option `{INPUT}{next(iter(read))}`")
+        return found
+
+    def tables(self, declared: Iterable[str]) -> dict[str, str]:
+        """The same where streams come from elsewhere and only tables are read from files."""
+        return self._declared({name.lower(): name for name in declared}, "table")
+
+    def _declared(self, declared: Mapping[str, str], what: str) -> dict[str, str]:
         found = {}
         for name, pattern in self.inputs.items():
             if name not in declared:
                 hint = did_you_mean(name, declared.values()) or ""
                 raise UsageError(
-                    f"Expected a declared stream in the option `{INPUT}{name}`, found `{name}`. {hint}".rstrip()
+                    f"Expected a declared {what} in the option `{INPUT}{name}`, found `{name}`. {hint}".rstrip()
                 )
             found[declared[name]] = pattern
-        read = dict.fromkeys(stream for query in engine.queries.values() for stream in query.streams)
-        if not any(stream in found for stream in read):
-            raise UsageError(f"Expected an input, found none; set the option `{INPUT}{next(iter(read))}`")
         return found
 
     def require(self, option: str) -> str:
