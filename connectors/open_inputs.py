@@ -56,5 +56,3 @@ def push_batch(engine: Engine, stream: str, batch: Batch) -> None:
             raise
         source, row = batch.place(error.row)
         raise type(error)(error.message, source=source, row=row, hint=error.hint) from None
-
-

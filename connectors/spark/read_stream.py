@@ -32,7 +32,6 @@ from pyspark.sql.streaming.datasource import (
 from penstock.api import Engine
 from penstock.connectors.merge import read_in_time_order
 from penstock.connectors.open_inputs import load_tables, open_feeds, push_batch
-from penstock.engine.errors import UsageError
 
 from .file_log import FileLog
 from .request import Request
@@ -64,7 +63,8 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._request = request
         self._folder = request.require("stateLocation")
         engine = request.engine()
-        request.only_query(engine)
+        query = request.only_query(engine)
+        self._owner = f"{query.name}: {query.sql}"
         patterns = request.named_inputs(engine)
         self._tables = {name: one for name, one in patterns.items() if name in engine.tables}
         self._patterns = {name: one for name, one in patterns.items() if name not in engine.tables}
@@ -85,21 +85,26 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._newest() if self._last is None else self._last
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         return {
-            stream: max(start.get(stream, 0), count if most is None else min(count, start.get(stream, 0) + most))
+            stream: max(
+                start.get(stream, 0), count if most is None else min(count, start.get(stream, 0) + most)
+            )
             for stream, count in newest.items()
         }
 
     def _newest(self) -> Place:
-        log = FileLog(self._folder, self._patterns)
+        log = self._log()
         log.look()
         return {stream: len(log.files[stream]) for stream in sorted(self._patterns)}
+
+    def _log(self) -> FileLog:
+        return FileLog(self._folder, self._patterns, self._owner)
 
     def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
         return [] if start == end else [FilesRead(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FilesRead)
-        log = FileLog(self._folder, self._patterns)
+        log = self._log()
         engine = self._engine_at(partition.start, log)
         yield from self._results(engine, log.between(partition.start, partition.end))
         engine.checkpoint(self._state(partition.end))
@@ -127,7 +132,6 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if saved:
             newest = max(saved, key=lambda one: sum(one.values()))
             engine = Engine.restore(self._state(newest))
-            self._check_same(engine)
         else:
             newest = self.initialOffset()
             engine = self._request.engine()
@@ -136,17 +140,6 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for _ in self._results(engine, log.between(newest, place)):
             pass  # given before
         return engine
-
-    def _check_same(self, engine: Engine) -> None:
-        """State of another query would give wrong rows."""
-        asked = self._request.engine()
-        wanted = self._request.only_query(asked)
-        if [(one.name, one.sql) for one in engine.queries.values()] != [(wanted.name, wanted.sql)]:
-            found = ", ".join(f"`{one}`" for one in engine.queries)
-            raise UsageError(
-                f"Expected the state of `{wanted.name}`, as it is written now, in `{self._folder}`, "
-                f"found that of {found}: each query has a stateLocation and a checkpointLocation of its own"
-            )
 
     def _saved(self) -> list[Place]:
         """The places of which there is a state."""

@@ -101,7 +101,9 @@ class EngineFeed(DataSourceStreamArrowWriter):
                 engine.push(stream, rows)
         # 3. results, then state
         for name, query in engine.queries.items():
-            self._replace(Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results())
+            self._replace(
+                Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results()
+            )
         states.save(engine, batchId, query_id)
         _at_work[self._folder] = batchId, engine
         shutil.rmtree(Path(self._folder, ASIDE), ignore_errors=True)  # also what failed tasks have left
