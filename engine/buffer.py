@@ -58,6 +58,10 @@ class RowBuffer:
     def live(self) -> NDArray:
         return self.data[self.tail - self.base : self.end - self.base]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Of a checkpoint only the live rows are a part."""
+        return {"base": self.tail, "data": self.live, "end": self.end, "tail": self.tail}
+
     @property
     def nbytes(self) -> int:
         return int(self.data.nbytes)

@@ -77,7 +77,7 @@ class ChainGroup:
         self._unions: dict[Member, OrderedUnion] = {}
         self._name = name
         self._on_failure = on_failure
-        self._ends = ends
+        self.ends = ends
 
     @property
     def operators(self) -> list[Operator]:
@@ -165,7 +165,7 @@ class ChainGroup:
                     self._unions[member].since[side.number] = shelf.store.ts.end
         # 2. slices
         windows = sorted({size for member in self.members for size in member.sizes})
-        ends = windows if self._ends is None else list(self._ends(windows))
+        ends = windows if self.ends is None else list(self.ends(windows))
         assert set(ends) <= {*windows} and ends[-1] == windows[-1], (
             f"expected some of {windows}, found {ends}"
         )

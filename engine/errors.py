@@ -10,6 +10,7 @@
         ├── SchemaError              a missing column, a wrong type
         ├── LateError                time went backwards beyond the slack
         └── FileError                a file is missing, cut short or unreadable
+            └── CheckpointError          the same of a checkpoint, or one of another version
 
 A message says what was expected, what was found and where, in one line, values in backticks.
 A user's mistake raises one of these; a mistake of ours is an assertion.
@@ -93,6 +94,10 @@ class LateError(DataError):
 
 class FileError(DataError):
     """A file is missing, cut short or not what its name says."""
+
+
+class CheckpointError(FileError):
+    """Not a checkpoint, cut short, damaged, or of another version."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from .arrangement import Arrangement
@@ -20,7 +21,7 @@ from .operator import Operator
 from .operators.join import WindowJoin
 from .operators.side import Side
 from .plan import CommonJoin, MemberNode
-from .queue import Outlet, Queue
+from .queue import Outlet, Queue, nobody
 from .types import SqlType
 
 OnFailure = Callable[[Member, Exception], None]
@@ -82,7 +83,7 @@ class Group:
     strategy: str
     form: Form
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
-    changed: Callable[[], None] = lambda: None
+    changed: Callable[[], None] = nobody
     """Called when its operators have changed."""
     entered: list[Operator] = field(default_factory=list)
     """Operators the scheduler knows of."""
@@ -115,11 +116,9 @@ def build_form(
     if strategy.startswith("chain"):
         from .chain import ChainGroup
 
-        def merged(windows: Sequence[int]) -> Sequence[int]:
-            return arrange.chain_ends(chain.members, common, chain.sides, windows)
-
-        ends = None if strategy == "chain" else merged
-        chain = ChainGroup(common, types, queues, name, on_failure, ends)
+        chain = ChainGroup(common, types, queues, name, on_failure)
+        if strategy != "chain":
+            chain.ends = partial(arrange.chain_ends, chain.members, common, chain.sides)
         return chain
     if strategy == "push-down":
         from .push_down import PushDown

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +139,9 @@ class PushDown:
             above = up_to
         return parts
 
+    def _arrange_part(self, part: Part, join: WindowJoin) -> Arrangement:
+        return replace(self._arrange(join), part=part)
+
     def _open(self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]) -> PartJoin:
         """The join of a part, holding its share of the rows."""
         queues = (
@@ -145,13 +149,8 @@ class PushDown:
             if old
             else (Queue(self._split.began[0]), Queue(self._split.began[1]))
         )
-
-        def arrange(join: WindowJoin) -> Arrangement:
-            return replace(self._arrange(join), part=part)
-
-        join = WindowJoin(
-            self._common, self._types, queues, f"{self._name}.part {number + 1}", arrange, self._fail
-        )
+        name, arrange = f"{self._name}.part {number + 1}", partial(self._arrange_part, part)
+        join = WindowJoin(self._common, self._types, queues, name, arrange, self._fail)
         opened = PartJoin(part, join, queues)
         before = old[0].join if old else None
         for member in self.members:

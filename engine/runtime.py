@@ -10,6 +10,7 @@ others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from itertools import count
 
 import pyarrow as pa
@@ -52,6 +53,10 @@ from .static_table import StaticTable
 from .stream_clock import StreamClock
 
 
+def nobody_told(name: str) -> None:
+    """Nobody is told of a query that was stopped."""
+
+
 class Runtime:
     """Streams, pipelines and a scheduler."""
 
@@ -61,7 +66,7 @@ class Runtime:
         strategy: str,
         arrange: Arrange,
         scheduler: Scheduler | None = None,
-        on_failure: Callable[[str], None] = lambda name: None,
+        on_failure: Callable[[str], None] = nobody_told,
     ) -> None:
         """`strategy`: the form of common joins; `arrange` says how one should keep its rows.
 
@@ -92,7 +97,7 @@ class Runtime:
         self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[int, Part | Group | SharedSelect] = {}
+        self._owners: dict[Operator, Part | Group | SharedSelect] = {}
         self._failures: list[Exception] = []
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
@@ -119,14 +124,14 @@ class Runtime:
         """Start a query from now on; `schema` is that of its results."""
         types = plan_types(plan)
         sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
-        sink.hold = lambda: self._unsettled.append(sink)
+        sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
         progress = [self.streams[stream].progress for stream in streams]
-        clock = sink.clock = StreamClock(progress, self._clock, lambda: self._began)
+        clock = sink.clock = StreamClock(progress, self._clock, self._push_began)
         hops = next((n.hops for n in plan_nodes(plan) if isinstance(n, ArriveNode | LifetimeNode)), None)
         sink.by_hops = hops is not None
-        sink.begins = (lambda: clock.first) if hops is None else self._first_hop(plan, hops)
+        sink.begins = clock.begins if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline)
         return pipeline
@@ -140,7 +145,7 @@ class Runtime:
         elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
         for operator in pipeline.own_operators:
-            self._owners[id(operator)] = pipeline
+            self._owners[operator] = pipeline
             self._ready.enter(operator)
 
     def drop_query(self, name: str) -> None:
@@ -209,7 +214,7 @@ class Runtime:
         pipeline.sink.inputs = (Queue(),)
         self._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)
         for operator in pipeline.own_operators:
-            self._owners[id(operator)] = pipeline
+            self._owners[operator] = pipeline
         self._ready.enter(pipeline.sink)
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
@@ -278,9 +283,12 @@ class Runtime:
                 error.add_note(f"also: {other}")
             raise error
 
+    def _push_began(self) -> float:
+        return self._began
+
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
-        owner = self._owners[id(operator)]
+        owner = self._owners[operator]
         if isinstance(owner, Part):
             later = [*owner.own_operators, *(one for part in above(owner) for one in part.own_operators)]
             for pipeline in owner.queries:
@@ -355,7 +363,7 @@ class Runtime:
             share.output.queues.clear()
             if share in shared.members:
                 shared.drop(share)
-            if not shared.members and id(shared) in self._owners:
+            if not shared.members and shared in self._owners:
                 self._close_select(shared)
         single = self._single_selects
         self._single_selects = {stream: one for stream, one in single.items() if one[0] is not pipeline}
@@ -377,7 +385,7 @@ class Runtime:
         del self.selects[stream]
 
     def _forget(self, operator: Operator) -> None:
-        self._owners.pop(id(operator), None)
+        self._owners.pop(operator, None)
         self._ready.leave(operator)
         for queue in operator.inputs:
             queue.clear()
@@ -387,13 +395,13 @@ class Runtime:
         now = list(group.form.operators)
         for operator in group.entered:
             if operator not in now:
-                self._owners.pop(id(operator), None)
+                self._owners.pop(operator, None)
                 self._ready.leave(operator)
         for operator in now:
             if operator in group.entered:
                 self._ready.add(operator)
             else:
-                self._owners[id(operator)] = group
+                self._owners[operator] = group
                 self._ready.enter(operator)
         group.entered = now
 
@@ -452,11 +460,7 @@ class Runtime:
         streams = [self.streams[stream] for stream in names]
         began = max((one.output.punctuation for one in streams if one.rows_in), default=BEGINNING) + 1
 
-        def first() -> int | None:
-            known = [one.first_ts for one in streams if one.first_ts is not None]
-            return hops.first(max(min(known), began)) if known else None
-
-        return first
+        return partial(first_hop, hops, streams, began)
 
     def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
         """A sub-plan that others may have too: the one at work, if it has seen what a new one would see."""
@@ -471,7 +475,7 @@ class Runtime:
             part.output = self._build(node, count(), part, False)
             self.parts[key] = part
             for operator in part.own_operators:
-                self._owners[id(operator)] = part
+                self._owners[operator] = part
                 self._ready.enter(operator)
         part.users.append(user)
         user.parts[number] = part
@@ -536,7 +540,7 @@ class Runtime:
         queue.closed = outlet.closed
         outlet.queues.append(queue)
         shared = self.selects[stream] = SharedSelect(queue, f"select {stream}", self._fail_share)
-        self._owners[id(shared)] = shared
+        self._owners[shared] = shared
         self._ready.enter(shared)
         pipeline, number = self._single_selects.pop(stream)
         single = pipeline.operators[number]
@@ -551,7 +555,7 @@ class Runtime:
         if pipeline.operators[number] is single:
             del pipeline.operators[number]
         else:
-            self._owners[id(pipeline.operators[number])] = pipeline
+            self._owners[pipeline.operators[number]] = pipeline
             self._ready.enter(pipeline.operators[number])
         return shared
 
@@ -572,11 +576,14 @@ class Runtime:
         name = common.owner or f"join {next(self._group_numbers)}"
         form = build_form(
             self._strategy, common, types, (taps[0][1], taps[1][1]), name,
-            self._arrange, self._fail_member, lambda: self.groups[common].refresh(),
+            self._arrange, self._fail_member, partial(self._refresh, common),
         )  # fmt: skip
         group = self.groups[common] = Group(name, common, self._strategy, form, taps)
-        group.changed = lambda: self._sync(group)
+        group.changed = partial(self._sync, group)
         return group
+
+    def _refresh(self, common: CommonJoin) -> None:
+        self.groups[common].refresh()
 
     def _connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
         """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
@@ -611,6 +618,12 @@ def starts_full(plan: PlanNode) -> bool:
         isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
         for node in plan_nodes(plan)
     )
+
+
+def first_hop(hops: Hops, streams: list[Ingest], began: int) -> int | None:
+    """The first boundary at or after the first row of any stream, and not before the query began."""
+    known = [one.first_ts for one in streams if one.first_ts is not None]
+    return hops.first(max(min(known), began)) if known else None
 
 
 def above(part: Part) -> list[Part]:

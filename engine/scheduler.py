@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from .operator import Operator
@@ -23,31 +24,31 @@ class Ready:
     """Operators that may have something to do, in the order in which they came to have it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Operator] = {}
-        self._known: set[int] = set()
+        self._waiting: dict[Operator, None] = {}
+        self._known: set[Operator] = set()
 
     def enter(self, operator: Operator) -> None:
         """Begin with an operator: it is ready, and again whenever one of its queues changes."""
-        self._known.add(id(operator))
+        self._known.add(operator)
         for queue in operator.inputs:
-            queue.wake = lambda: self.add(operator)
+            queue.wake = partial(self.add, operator)
         self.add(operator)
 
     def leave(self, operator: Operator) -> None:
         """It gets no turn any more, even if it was about to."""
-        self._known.discard(id(operator))
-        self._waiting.pop(id(operator), None)
+        self._known.discard(operator)
+        self._waiting.pop(operator, None)
 
     def add(self, operator: Operator) -> None:
-        if id(operator) in self._known:
-            self._waiting[id(operator)] = operator
+        if operator in self._known:
+            self._waiting[operator] = None
 
     def all(self) -> list[Operator]:
-        return list(self._waiting.values())
+        return list(self._waiting)
 
     def take(self, operator: Operator) -> bool:
         """Whether it is still ready; it is not any more."""
-        return self._waiting.pop(id(operator), None) is not None
+        return self._waiting.pop(operator, self) is None
 
 
 class Scheduler(Protocol):

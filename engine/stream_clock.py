@@ -75,6 +75,10 @@ class StreamClock:
         known = [one.first for one in self._streams if one.first is not None]
         return max(min(known), self._start) if known else None
 
+    def begins(self) -> int | None:
+        """The same, for whoever asks later."""
+        return self.first
+
     def note(self, ts: NDArray, stream: Delays, processing: Delays) -> None:
         """Take in the delays of changes at these times, in order, that come out now."""
         now = self._clock()

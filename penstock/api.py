@@ -5,15 +5,18 @@ Nothing heavy is loaded before the first Engine is made: `import penstock` costs
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.errors import BindError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.optimizer.plan_query import Planned
     from penstock.optimizer.weights import Weights
 
+CHECKPOINTED = ("penstock.engine.", "penstock.optimizer.", "penstock.api", "penstock.running_clock")
+"""Where the classes are whose objects can be in a checkpoint."""
 FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -159,9 +164,8 @@ class Engine:
         scheduler: Scheduler | None = None,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
-        import time
-
         from penstock.engine.runtime import Runtime
+        from penstock.running_clock import RunningClock
         from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
@@ -176,13 +180,16 @@ class Engine:
         self._sharing = sharing
         self._expiry = expiry
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
-        self._runtime = Runtime(time.perf_counter, sharing, arrange, scheduler, self._forget_lateness)
+        self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
         self._look_again_at = FIRST_LOOK_ROWS
         self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
+        self._at_work = False
+        """While rows or time are worked off: a subscriber may call."""
+        self._note: dict[str, Any] = {}
 
     # -- statements ---------------------------------------------------------------------------------
 
@@ -252,7 +259,8 @@ class Engine:
         self._refuse_closed("rows can be pushed")
         name = stream if stream in self._runtime.streams else self._relation(stream).name
         table = data if isinstance(data, pa.Table) else to_table(data, name)
-        self._runtime.push(name, table)
+        with self._working():
+            self._runtime.push(name, table)
         if self._runtime.rows_in >= self._look_again_at:
             self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()
@@ -262,13 +270,15 @@ class Engine:
         from penstock.inputs import to_microseconds
 
         self._refuse_closed("time can be advanced")
-        self._runtime.advance(to_microseconds(ts))
+        with self._working():
+            self._runtime.advance(to_microseconds(ts))
 
     def close(self) -> None:
         """End the streams: whatever is pending comes out. Results can still be read."""
         if not self._closed:
             self._closed = True
-            self._runtime.close()
+            with self._working():
+                self._runtime.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -319,14 +329,78 @@ class Engine:
                 query._counting,
             )
 
-    def checkpoint(self, path: str) -> None:
-        """Not built yet."""
-        raise UnsupportedError("checkpoint is not supported yet")
+    # -- checkpoints --------------------------------------------------------------------------------
+
+    def checkpoint(self, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
+        """Write everything to a file, in place of what was there, all at once or not at all.
+
+        Subscribers are not part of it: subscribe again after `restore`. `note`: a few values to find again.
+        """
+        from penstock.engine.checkpoint import write_file
+
+        write_file(path, self._dump(note))
+
+    def checkpoint_bytes(self, *, note: Mapping[str, Any] | None = None) -> bytes:
+        """The same as bytes."""
+        return b"".join(self._dump(note))
 
     @staticmethod
-    def restore(path: str) -> Engine:
-        """Not built yet."""
-        raise UnsupportedError("restore is not supported yet")
+    def restore(path: str | os.PathLike[str]) -> Engine:
+        """An engine as it was when `checkpoint` wrote the file; raises CheckpointError."""
+        from penstock.engine.checkpoint import read_file
+
+        return Engine._load(read_file(path), str(path))
+
+    @staticmethod
+    def restore_bytes(data: bytes) -> Engine:
+        """The same from what `checkpoint_bytes` gave.
+
+        >>> engine = Engine()
+        >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
+        >>> query = engine.query("SELECT SUM(x) AS total FROM s [RANGE UNBOUNDED]", name="totals")
+        >>> engine.push("s", {"ts": [1, 2], "x": [10, 20]})
+        >>> again = Engine.restore_bytes(engine.checkpoint_bytes(note={"batch": 7}))
+        >>> again.push("s", {"ts": [3], "x": [30]})
+        >>> again.queries["totals"].results()["total"].to_pylist()[-1], again.note
+        (60, {'batch': 7})
+        """
+        return Engine._load(data, "bytes given")
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """What was noted with the checkpoint the engine was restored from; empty if it was not."""
+        return dict(self._note)
+
+    def _dump(self, note: Mapping[str, Any] | None) -> list[Any]:
+        from penstock import __version__
+        from penstock.engine.checkpoint import dump
+
+        if self._at_work:
+            raise UsageError("Expected a checkpoint between two pushes, found one asked for by a subscriber")
+        return dump(self, {} if note is None else note, __version__, CHECKPOINTED)
+
+    @staticmethod
+    def _load(data: bytes, source: str) -> Engine:
+        from penstock import __version__
+        from penstock.engine.checkpoint import load
+        from penstock.engine.errors import CheckpointError
+
+        engine, note = load(data, __version__, CHECKPOINTED, source)
+        if not isinstance(engine, Engine):
+            raise CheckpointError(
+                f"Expected an engine, found `{type(engine).__name__}`", source=source
+            )
+        engine._note = note
+        return engine
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """While operators are at work, what they hold is in no order."""
+        before, self._at_work = self._at_work, True
+        try:
+            yield
+        finally:
+            self._at_work = before
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -437,9 +511,8 @@ class Engine:
 
     def _reconsider_expiry(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper by what was measured."""
-        from penstock.engine.window import MAX_TS
         from penstock.optimizer.choose_expiry import choose_expiry
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.completeness import complete_from, exact_from
 
         pipeline = query._pipeline
         if pipeline.error is not None or query._bound.hop is not None:
@@ -448,15 +521,9 @@ class Engine:
         if approach == pipeline.approach or self._runtime.is_replanned(query.name):
             return
         planned = self._plan(query._bound, query._counting, query.name, approach)
-        started = self._starts()
-
-        def exact_from(heir: Pipeline) -> int:
-            since = complete_from(heir, started)
-            return -MAX_TS if since is None else since
-
         if query._replanned_from is None:
             query._replanned_from = (complete_from(pipeline, query._started),)
-        self._runtime.replan(query.name, planned.node, approach, exact_from)
+        self._runtime.replan(query.name, planned.node, approach, partial(exact_from, self._starts()))
 
 
 def require_text(what: str, value: object) -> None:

@@ -45,7 +45,7 @@ from ..member_index import cells_of, demands_of, index_members
 from ..operator import Counters
 from ..plan import EQUALITY, CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
-from ..queue import Outlet, Queue
+from ..queue import Outlet, Queue, nobody
 from ..roster import Roster
 from ..stored_rows import StoredRows
 from ..types import SqlType
@@ -95,7 +95,7 @@ class WindowJoin:
         self.roster = Roster.of(())
         """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
-        self.part_ways: Callable[[], None] = lambda: None
+        self.part_ways: Callable[[], None] = nobody
         """Called between batches if each member should have a join of its own."""
         self._arrange = arrange
         self._on_failure = on_failure

@@ -17,7 +17,7 @@ from ..batch import Batch, concatenate
 from ..delays import Delays
 from ..net_changes import net_changes
 from ..operator import Counters
-from ..queue import Outlet, Queue
+from ..queue import Outlet, Queue, nobody
 from ..static_table import TABLE_TIME
 from ..stream_clock import StreamClock
 from ..types import SqlType
@@ -61,10 +61,10 @@ class Sink:
         """What was there before all time: it enters with the first time that is heard of."""
         self._last: Batch | None = None
         """The changes of the last instant, if they may still cancel with more of it."""
-        self.hold: Callable[[], None] = lambda: None
+        self.hold: Callable[[], None] = nobody
         """Called when there are changes that `settle` has to bring out."""
         self.clock: StreamClock | None = None
-        self.begins: Callable[[], int | None] = lambda: None
+        self.begins: Callable[[], int | None] = nobody
         """The first time there is an answer at, as far as that is known."""
         self.stream_delays = Delays()
         self.processing_delays = Delays()
@@ -190,6 +190,10 @@ class Sink:
     @property
     def state_bytes(self) -> int:
         return sum(rows.get_total_buffer_size() for rows in self._kept)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Of a checkpoint subscribers are no part."""
+        return {**self.__dict__, "subscribers": []}
 
     def _check(self) -> None:
         assert not (self.is_counting and self._kept), "a query that only counts keeps rows"

@@ -1,0 +1,96 @@
+"""The memory of numpy arrays, written down once even where arrays overlap.
+
+    memory      ----[=================]-------[=======]----      written: two buffers
+    arrays          [== a ==]  [= c =]        [== d ==]
+                       [=== b ===]
+
+Arrays that overlap are parts of one buffer again when they come back: what is written through one is read
+through the other. Of an array that is a part of a larger one only the part is written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.typing import NDArray
+
+Buffer = Any
+"""Bytes, or anything that gives them without copying."""
+
+
+class ArrayMemory:
+    """Arrays, each met once."""
+
+    def __init__(self) -> None:
+        self._arrays: list[NDArray] = []
+
+    def add(self, array: NDArray) -> int:
+        """Returns its number."""
+        self._arrays.append(array)
+        return len(self._arrays) - 1
+
+    def lay_out(self, buffers: list[Buffer]) -> list[Any]:
+        """Append what the arrays hold to `buffers`; returns for each what `restore` needs to know."""
+        bounds = np.array([byte_bounds(one) for one in self._arrays], np.int64).reshape(-1, 2)
+        entries: list[Any] = [None] * len(self._arrays)
+        for run in overlapping(bounds):
+            if bounds[run[0], 0] == bounds[run[0], 1]:
+                one = self._arrays[run[0]]
+                entries[run[0]] = [_described(one), list(one.shape), None, -1, 0, one.flags.writeable]
+                continue
+            low, high = int(bounds[run, 0].min()), int(bounds[run, 1].max())
+            first = self._arrays[run[0]]
+            if len(run) == 1 and high - low != first.nbytes:  # every second row of something, say
+                first = self._arrays[run[0]] = np.array(first, order="C")
+                low, high = byte_bounds(first)
+            for number in run:
+                one = self._arrays[number]
+                strides = None if one.flags.c_contiguous else list(one.strides)
+                place = len(buffers), _address(one) - low
+                entries[number] = [_described(one), list(one.shape), strides, *place, one.flags.writeable]
+            buffers.append(memoryview((ctypes.c_ubyte * (high - low)).from_address(low)).cast("B"))
+        return entries
+
+    @staticmethod
+    def restore(entries: Sequence[Any], buffers: Sequence[Buffer]) -> list[NDArray]:
+        """The arrays again, in memory of their own."""
+        memory: dict[int, NDArray] = {-1: np.empty(0, np.uint8)}
+        arrays = []
+        for dtype, shape, strides, number, offset, is_writeable in entries:
+            if number not in memory:
+                memory[number] = np.frombuffer(buffers[number], np.uint8).copy()
+            made = np.dtype(dtype if isinstance(dtype, str) else [tuple(field) for field in dtype])
+            array: NDArray = np.ndarray(shape, made, memory[number], offset, strides)
+            array.flags.writeable = is_writeable
+            arrays.append(array)
+        return arrays
+
+
+def overlapping(bounds: NDArray) -> list[list[int]]:
+    """Numbers of the arrays whose bounds overlap, directly or through others; an empty one by itself."""
+    is_empty = bounds[:, 0] == bounds[:, 1]
+    runs = [[number] for number in np.flatnonzero(is_empty).tolist()]
+    end = -1
+    for number in np.argsort(bounds[:, 0], kind="stable").tolist():
+        if is_empty[number]:
+            continue
+        low, high = bounds[number].tolist()
+        if low < end:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+        end = max(end, high)
+    return runs
+
+
+def _described(array: NDArray) -> Any:
+    return np.lib.format.dtype_to_descr(array.dtype)
+
+
+def _address(array: NDArray) -> int:
+    """Where its first element is."""
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,178 @@
+"""A checkpoint: objects as a file or as bytes, whole or not at all.
+
+    magic  format version  length of all  length of header | header | buffers, one after the other | checksum
+    8      4               8              8                  msgpack                                 4 bytes
+
+The header has the program's version, the note, the records of the object graph, where arrays are in the
+buffers and how long each buffer is. Numbers are little-endian. The checksum (CRC-32 of all before it) finds
+accidents; it is no seal against forgery. Nothing in a checkpoint is run (see object_graph.py).
+
+A file is written beside the one it replaces, brought to the disk, and then takes its name: whatever
+happens, there is the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from .array_memory import Buffer
+from .errors import CheckpointError, FileError, UsageError
+from .object_graph import Build, Walk
+
+MAGIC = b"PENSTOCK"
+FORMAT_VERSION = 1
+FRONT = struct.Struct("<8sIQQ")
+CHECKSUM = struct.Struct("<I")
+NOT_STATED = "bytes given"
+
+
+def dump(root: object, note: Mapping[str, Any], version: str, packages: Sequence[str]) -> list[Buffer]:
+    """The parts of a checkpoint, one after the other; they read the memory of `root` until written."""
+    walk = Walk(packages)
+    number = walk.take(root)
+    arrays = walk.arrays()
+    lengths = [memoryview(one).nbytes for one in walk.buffers]
+    header = msgpack.packb(
+        {
+            "version": version,
+            "note": pack_note(note),
+            "root": number,
+            "records": walk.records,
+            "arrays": arrays,
+            "lengths": lengths,
+        },
+        unicode_errors="surrogatepass",
+    )
+    length = FRONT.size + len(header) + sum(lengths) + CHECKSUM.size
+    parts = [FRONT.pack(MAGIC, FORMAT_VERSION, length, len(header)), header, *walk.buffers]
+    return [*parts, CHECKSUM.pack(checksum(parts))]
+
+
+def pack_note(note: Mapping[str, Any]) -> bytes:
+    """What goes with a checkpoint."""
+    if not isinstance(note, Mapping):
+        raise UsageError(f"Expected a note as a mapping, found {type(note).__name__}")
+    try:
+        return bytes(msgpack.packb(dict(note)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"Expected a note of numbers, texts, bytes, lists and mappings: {error}") from None
+
+
+def checksum(parts: Iterable[Buffer]) -> int:
+    value = 0
+    for part in parts:
+        value = zlib.crc32(part, value)
+    return value
+
+
+def load(
+    data: Buffer, version: str, packages: Sequence[str], source: str = NOT_STATED
+) -> tuple[Any, dict[str, Any]]:
+    """The objects of a checkpoint, and its note; raises CheckpointError."""
+    view = memoryview(data).cast("B")
+    header_end = check(view, source)
+    try:
+        header = msgpack.unpackb(
+            view[FRONT.size : header_end], strict_map_key=False, unicode_errors="surrogatepass"
+        )
+        if header["version"] != version:
+            raise CheckpointError(
+                f"Expected a checkpoint of Penstock `{version}`, found one of `{header['version']}`",
+                source=source,
+            )
+        buffers = []
+        at = header_end
+        for length in header["lengths"]:
+            buffers.append(view[at : at + length])
+            at += length
+        made = Build(packages, header["records"], buffers, header["arrays"]).all()
+        note = msgpack.unpackb(header["note"], strict_map_key=False)
+        return made[header["root"]], note
+    except CheckpointError:
+        raise
+    except Exception as error:  # the checksum is right, so whoever wrote it was not Penstock
+        words = " ".join(str(error).split())
+        raise CheckpointError(
+            f"Expected a checkpoint as Penstock writes it, found {type(error).__name__} ({words})",
+            source=source,
+        ) from None
+
+
+def check(view: memoryview, source: str) -> int:
+    """Where the header ends, if front and checksum say that all is there and nothing else."""
+    front = bytes(view[: FRONT.size])
+    if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
+        found = f"`{front[: len(MAGIC)]!r}`" if front else "nothing"
+        raise CheckpointError(f"Expected a checkpoint, found a file that begins with {found}", source=source)
+    if len(front) < FRONT.size:
+        raise CheckpointError(
+            f"Expected a whole checkpoint, found its first {len(front)} bytes", source=source
+        )
+    _, version, length, header_bytes = FRONT.unpack(front)
+    if version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"Expected a checkpoint of format `{FORMAT_VERSION}` or lower, found `{version}`",
+            source=source,
+            hint="It was made by a later Penstock",
+        )
+    if length != view.nbytes:
+        cut = "It was cut short" if length > view.nbytes else "There is more than was written"
+        raise CheckpointError(
+            f"Expected a checkpoint of {length:,} bytes, found {view.nbytes:,}", source=source, hint=cut
+        )
+    (written,) = CHECKSUM.unpack(view[-CHECKSUM.size :])
+    found = checksum([view[: -CHECKSUM.size]])
+    if written != found:
+        raise CheckpointError(
+            f"Expected the checksum `{written:08x}`, found `{found:08x}`", source=source, hint="It is damaged"
+        )
+    return FRONT.size + int(header_bytes)
+
+
+def write_file(path: str | os.PathLike[str], parts: Iterable[Buffer]) -> None:
+    """Put a file in the place of another, or where none was, all at once and for good."""
+    target = Path(path)
+    folder = target.parent
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=folder)
+        try:
+            with open(handle, "wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+        sync_folder(folder)
+    except OSError as error:
+        raise FileError(
+            f"Expected to write a checkpoint, found {error.strerror or error}", source=str(path)
+        ) from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a change of names to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CheckpointError(
+            f"Expected a checkpoint, found {error.strerror or error}", source=str(path)
+        ) from None

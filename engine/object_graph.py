@@ -1,0 +1,419 @@
+"""What an engine holds, as records and buffers, and back: for checkpoints.
+
+    engine --> walk --> records (a list each, of small values and numbers of other records) + buffers (bytes)
+    engine <-- build <--
+
+Every object is one record, numbered when it is first met; whatever refers to it has its number. So what two
+places have in common stays common, and circles are no trouble. Kept are None, numbers, texts and containers;
+numpy arrays as their bytes; Arrow data as IPC; objects of our own classes by their attributes, or by what
+`__getstate__` gives; functions and methods by name. Anything else is refused with the place where it is.
+
+Nothing that was read is run: a class or function is looked up in the packages named by the caller, objects
+are made without `__init__`, and only `__setstate__` of our own classes is called.
+
+What compares by value (a plan node, a tuple) can be a key in a dict. It has to be whole before it is put
+there, so its parts have lower numbers than itself and it is built first to last. All else is made empty, then
+filled; dicts and sets last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import importlib
+import itertools
+import struct
+import types
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from .array_memory import ArrayMemory, Buffer
+from .errors import UsageError
+
+CONSTANTS = frozenset({type(None), bool, int, float, str, bytes})
+CONTAINERS: dict[str, type] = {
+    "list": list,
+    "deque": deque,
+    "dict": dict,
+    "counter": Counter,
+    "weak": WeakKeyDictionary,
+    "set": set,
+}
+MAPPINGS = (dict, Counter, WeakKeyDictionary)
+PLURALS: dict[str, Callable[[Iterable[Any]], Any]] = {"tuple": tuple, "frozenset": frozenset}
+KINDS = {made: kind for kind, made in (CONTAINERS | PLURALS).items()}
+INT64 = range(-(2**63), 2**64)
+
+Record = list[Any]
+
+
+class Unknown(LookupError):
+    """A record names something that is not there, or not of ours."""
+
+
+def attributes_of(value: object) -> dict[str, Any]:
+    """What an object remembers, by name: its own attributes and its slots."""
+    found = dict(getattr(value, "__dict__", ()))
+    for one in type(value).__mro__:
+        slots = one.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found
+
+
+def is_value(made: type) -> bool:
+    """Whether objects of a class are told apart by what they hold, and so may be keys."""
+    return made.__hash__ is not None and made.__hash__ is not object.__hash__
+
+
+class Walk:
+    """Writes objects down. After `take`: `records`, `buffers`, and `memory` of the arrays."""
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        """packages: whose classes and functions are ours."""
+        self._packages = tuple(packages)
+        self.records: list[Record] = []
+        self.buffers: list[Buffer] = []
+        self._memory = ArrayMemory()
+        self._numbers: dict[int, int] = {}
+        self._constants: dict[tuple[type, Any], int] = {}
+        self._met: list[object] = []
+        """Whatever has a number lives until all is written, lest another be taken for it."""
+        self._open: deque[tuple[int, Any]] = deque()
+        """Met, numbered, and still to be looked into."""
+        self._where = ""
+
+    def take(self, root: object) -> int:
+        """Write down an object and all that can be reached from it. Returns its number."""
+        number = self._number(root)
+        while self._open:
+            at, value = self._open.popleft()
+            self._where = type(value).__name__
+            made = type(value)
+            if made in MAPPINGS:
+                for key, held in value.items():
+                    self.records[at] += (self._number(key), self._number(held))
+            elif made in KINDS:
+                self.records[at] += map(self._number, value)
+            else:
+                self._attributes(at, value)
+        return number
+
+    def arrays(self) -> list[Any]:
+        """Where each array is in the buffers, which come to hold their memory; call it once, at the end."""
+        return self._memory.lay_out(self.buffers)
+
+    def _new(self, value: object, record: Record) -> int:
+        number = self._numbers[id(value)] = len(self.records)
+        self._met.append(value)
+        self.records.append(record)
+        return number
+
+    def _number(self, value: Any) -> int:
+        made = type(value)
+        if made in CONSTANTS:
+            return self._constant(made, value)
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return number
+        if made in KINDS:
+            return self._container(value, KINDS[made])
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if self._is_ours(made):
+            return self._own(value, made)
+        return self._foreign(value, made)
+
+    def _constant(self, made: type, value: Any) -> int:
+        key = made, (struct.pack("d", value) if made is float else value)  # 0.0 is not -0.0
+        number = self._constants.get(key)
+        if number is None:
+            number = self._constants[key] = len(self.records)
+            is_wide = made is int and value not in INT64
+            self.records.append(["wide", str(value)] if is_wide else ["", value])
+        return number
+
+    def _container(self, value: Any, kind: str) -> int:
+        if kind in PLURALS:
+            return self._new(value, [kind, *map(self._number, value)])
+        number = self._new(value, [kind])
+        self._open.append((number, value))
+        return number
+
+    def _array(self, value: np.ndarray) -> int:
+        if value.dtype.hasobject:
+            return self._new(value, ["objects", list(value.shape), *map(self._number, value.ravel())])
+        return self._new(value, ["array", self._memory.add(value)])
+
+    def _own(self, value: Any, made: type) -> int:
+        """An object of our own: those that compare by value whole, others to be looked into later."""
+        if isinstance(value, enum.Enum):
+            return self._new(value, ["enum", self._named(made), value.name])
+        if isinstance(value, tuple):
+            return self._new(value, ["named", self._named(made), *map(self._number, value)])
+        if isinstance(value, BaseException):
+            return self._error(value, made)
+        if is_value(made):
+            held = attributes_of(value)
+            return self._new(
+                value, ["value", self._named(made), list(held), *map(self._number, held.values())]
+            )
+        number = self._new(value, ["object", self._named(made)])
+        self._open.append((number, value))
+        return number
+
+    def _attributes(self, at: int, value: Any) -> None:
+        has_state = type(value).__getstate__ is not object.__getstate__ and not dataclasses.is_dataclass(value)
+        held = value.__getstate__() if has_state else attributes_of(value)
+        numbers = []
+        for name, one in held.items():
+            self._where = f"{type(value).__name__}.{name}"
+            numbers.append(self._number(one))
+        self.records[at] += (self._constant(str, " ".join(held)), *numbers)
+
+    def _foreign(self, value: Any, made: type) -> int:
+        """What others have made: Arrow, numpy, functions, and a little of the standard library."""
+        if isinstance(value, types.FunctionType) or hasattr(value, "py_func"):  # a kernel has the latter
+            return self._new(value, ["function", self._named(value)])
+        if isinstance(value, types.MethodType) or (
+            isinstance(value, types.BuiltinMethodType) and type(value.__self__) in KINDS
+        ):
+            return self._new(value, ["method", self._number(value.__self__), value.__name__])
+        if made is functools.partial:
+            parts = (value.func, *value.args, *value.keywords.values())
+            return self._new(value, ["partial", list(value.keywords), *map(self._number, parts)])
+        if made is itertools.count:
+            return self._new(value, ["count", *map(self._number, value.__reduce__()[1])])
+        if isinstance(value, type) and self._is_ours(value):
+            return self._new(value, ["class", self._named(value)])
+        if isinstance(value, BaseException):
+            return self._error(value, made)
+        if isinstance(value, np.generic):
+            return self._new(value, ["scalar", value.dtype.str, value.tobytes()])
+        if isinstance(value, np.dtype):
+            return self._new(value, ["dtype", value.str])
+        if made is range:
+            return self._new(value, ["range", value.start, value.stop, value.step])
+        return self._arrow(value, made)
+
+    def _arrow(self, value: Any, made: type) -> int:
+        if isinstance(value, pa.Schema):
+            return self._new(value, ["schema", value.serialize().to_pybytes()])
+        if isinstance(value, pa.DataType):
+            return self._new(value, ["type", pa.schema([("", value)]).serialize().to_pybytes()])
+        if isinstance(value, pa.Array):
+            kind, batches = "arrow", [pa.record_batch([value], [""])]
+        elif isinstance(value, pa.RecordBatch):
+            kind, batches = "batch", [value]
+        elif isinstance(value, pa.Table):
+            kind, batches = "table", value.to_batches()
+        elif isinstance(value, pa.Scalar):
+            kind, batches = "arrow scalar", [pa.record_batch([pa.array([value], value.type)], [""])]
+        else:
+            raise self._refused(f"a `{made.__module__}.{made.__qualname__}`")
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, value.schema if kind in ("batch", "table") else batches[0].schema) as to:
+            for batch in batches:
+                to.write_batch(batch)
+        self.buffers.append(out.getvalue())
+        return self._new(value, [kind, len(self.buffers) - 1])
+
+    def _error(self, value: BaseException, made: type) -> int:
+        """An error that ended a query; one of somebody else's making becomes a plain one of the same words."""
+        notes = [str(note) for note in getattr(value, "__notes__", ())]
+        held = {k: v for k, v in value.__dict__.items() if k != "__notes__"} if self._is_ours(made) else {}
+        named = self._named(made) if self._is_ours(made) else self._constant(str, made.__name__)
+        numbers = map(self._number, held.values())
+        return self._new(value, ["error", named, str(value), notes, list(held), *numbers])
+
+    def _is_ours(self, made: type) -> bool:
+        return made.__module__.startswith(self._packages)
+
+    def _named(self, value: Any) -> int:
+        """The number of the name of a class or function."""
+        value = getattr(value, "py_func", value)
+        name = f"{value.__module__}:{value.__qualname__}"
+        if "<" in name or not value.__module__.startswith(self._packages):
+            raise self._refused(f"the function `{name}`")
+        return self._constant(str, name)
+
+    def _refused(self, what: str) -> UsageError:
+        return UsageError(f"Expected what a checkpoint can hold, found {what} in `{self._where}`")
+
+
+class Build:
+    """Makes objects of what a Walk wrote down; raises whatever may come of records that are not in order."""
+
+    def __init__(
+        self, packages: Sequence[str], records: Sequence[Record], buffers: Sequence[Buffer], arrays: list[Any]
+    ) -> None:
+        self._packages = tuple(packages)
+        self._records = records
+        self._buffers = buffers
+        self._arrays = ArrayMemory.restore(arrays, buffers)
+        self._found: dict[int, Any] = {}
+        """Classes and functions, by the number of their name."""
+        self._made: list[Any] = [None] * len(records)
+
+    def all(self) -> list[Any]:
+        """Every object by its number."""
+        made, later, last = self._made, [], []
+        # 1. what is made empty
+        for number, record in enumerate(self._records):
+            kind = record[0]
+            if not kind:
+                made[number] = record[1]
+            elif kind == "object":
+                cls = self._class(record[1])
+                made[number] = object.__new__(cls)
+                later.append(number)
+            elif kind in CONTAINERS:
+                made[number] = CONTAINERS[kind]()
+                (last if kind not in ("list", "deque") else later).append(number)
+        # 2. what is made whole, of parts with lower numbers or of things still empty
+        for number, record in enumerate(self._records):
+            kind = record[0]
+            if kind and kind != "object" and kind not in CONTAINERS:
+                made[number] = self._whole(kind, record)
+        # 3. what is in those that were made empty
+        for number in later:
+            record = self._records[number]
+            if record[0] == "object":
+                self._fill(made[number], record)
+            else:
+                made[number].extend([made[one] for one in record[1:]])
+        for number in last:
+            parts = [made[one] for one in self._records[number][1:]]
+            if self._records[number][0] == "set":
+                made[number].update(parts)
+            else:
+                held = made[number]
+                for key, value in zip(parts[::2], parts[1::2], strict=True):
+                    held[key] = value
+        return made
+
+    def _fill(self, value: Any, record: Record) -> None:
+        made = self._made
+        held = dict(zip(made[record[2]].split(), [made[one] for one in record[3:]], strict=True))
+        if hasattr(value, "__setstate__") and not dataclasses.is_dataclass(value):
+            value.__setstate__(held)
+        else:
+            for name, one in held.items():
+                object.__setattr__(value, name, one)
+
+    def _whole(self, kind: str, record: Record) -> Any:
+        made = self._made
+        match kind:
+            case "wide":
+                return int(record[1])
+            case "tuple" | "frozenset":
+                return PLURALS[kind](made[one] for one in record[1:])
+            case "array":
+                return self._arrays[record[1]]
+            case "objects":
+                objects = np.empty(len(record) - 2, object)
+                objects[:] = [made[one] for one in record[2:]]
+                return objects.reshape(record[1])
+            case "enum":
+                return self._class(record[1])[record[2]]
+            case "named":
+                return tuple.__new__(self._class(record[1]), [made[one] for one in record[2:]])
+            case "value":
+                value = object.__new__(self._class(record[1]))
+                for name, one in zip(record[2], record[3:], strict=True):
+                    object.__setattr__(value, name, made[one])
+                return value
+            case "class" | "function":
+                return self._look_up(record[1])
+            case "method":
+                return self._method(made[record[1]], record[2])
+            case "partial":
+                function, *arguments = (made[one] for one in record[2:])
+                named = dict(zip(record[1], arguments[len(arguments) - len(record[1]) :], strict=True))
+                return functools.partial(function, *arguments[: len(arguments) - len(named)], **named)
+            case "count":
+                return itertools.count(*(made[one] for one in record[1:]))
+            case "error":
+                return self._error(record)
+            case "scalar":
+                return np.frombuffer(record[2], np.dtype(record[1]))[0]
+            case "dtype":
+                return np.dtype(record[1])
+            case "range":
+                return range(*record[1:])
+        return self._arrow(kind, record)
+
+    def _arrow(self, kind: str, record: Record) -> Any:
+        if kind in ("schema", "type"):
+            schema = pa.ipc.read_schema(pa.py_buffer(record[1]))
+            return schema if kind == "schema" else schema.field(0).type
+        table = pa.ipc.open_stream(pa.py_buffer(bytes(self._buffers[record[1]]))).read_all()
+        match kind:
+            case "table":
+                return table
+            case "batch":
+                return table.combine_chunks().to_batches()[0] if len(table) else empty_batch(table.schema)
+            case "arrow":
+                return table.column(0).combine_chunks()
+            case "arrow scalar":
+                return table.column(0)[0]
+        raise Unknown(f"Expected a kind of record, found `{kind}`")
+
+    def _error(self, record: Record) -> BaseException:
+        _, named, text, notes, names, *numbers = record
+        name = self._made[named]
+        cls = self._class(named) if ":" in name else getattr(importlib.import_module("builtins"), name, None)
+        if not (isinstance(cls, type) and issubclass(cls, Exception)):
+            cls, text = RuntimeError, f"{name}: {text}"
+        error: Exception = cls.__new__(cls, text)
+        error.args = (text,)
+        for key, one in zip(names, numbers, strict=True):
+            setattr(error, key, self._made[one])
+        for note in notes:
+            error.add_note(note)
+        return error
+
+    def _method(self, owner: Any, name: str) -> Any:
+        found = getattr(type(owner), name, None)
+        if type(owner) in KINDS and isinstance(found, types.MethodDescriptorType):
+            return getattr(owner, name)
+        if not isinstance(found, types.FunctionType) or not type(owner).__module__.startswith(self._packages):
+            raise Unknown(f"Expected a method of `{type(owner).__qualname__}`, found `{name}`")
+        return types.MethodType(found, owner)
+
+    def _class(self, number: int) -> Any:
+        found = self._look_up(number)
+        if not isinstance(found, type):
+            raise Unknown(f"Expected a class, found `{self._made[number]}`")
+        return found
+
+    def _look_up(self, number: int) -> Any:
+        """A class or function of ours, by the number of its name."""
+        found = self._found.get(number)
+        if found is not None:
+            return found
+        name = self._made[number]
+        module, _, path = name.partition(":")
+        if not module.startswith(self._packages):
+            raise Unknown(f"Expected a class or function of Penstock, found `{name}`")
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        is_kernel = hasattr(found, "py_func")
+        if not (is_kernel or isinstance(found, type | types.FunctionType)):
+            raise Unknown(f"Expected a class or function of Penstock, found `{name}`")
+        if not is_kernel and found.__module__ != module:
+            raise Unknown(f"Expected a class or function of Penstock, found `{name}`")
+        self._found[number] = found
+        return found
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
