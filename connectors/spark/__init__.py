@@ -9,5 +9,7 @@ require_pyspark()
 
 from .schema import declare_stream, spark_schema, sql_columns  # noqa: E402
 from .session import local_session  # noqa: E402
+from .sink import Sink, sink  # noqa: E402
+from .tag_streams import tag_streams  # noqa: E402
 
-__all__ = ["declare_stream", "local_session", "spark_schema", "sql_columns"]
+__all__ = ["Sink", "declare_stream", "local_session", "sink", "spark_schema", "sql_columns", "tag_streams"]

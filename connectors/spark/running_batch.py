@@ -1,9 +1,9 @@
 """What Spark knows of the batch at work: whose it is, and its watermark.
 
-A batch's DataFrame carries neither. The query is a property of the thread that calls the sink; its watermark is what
-Spark wrote to the checkpoint's offsets before it began the batch, so a replay has the same. It is a promise of the
-batches before: the latest time of each input less its delay, and the least (or as
-`spark.sql.streaming.multipleWatermarkPolicy` says, the greatest) of all inputs. 0: none was made.
+A batch's DataFrame carries neither. The query is a property of the thread that calls the sink; its
+watermark is what Spark wrote to the checkpoint's offsets before it began the batch, so a replay has the
+same. It is a promise of the batches before: the latest time of each input less its delay, and the least (or
+as `spark.sql.streaming.multipleWatermarkPolicy` says, the greatest) of all inputs. 0: none was made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The engine's state after each of the last two batches, one file each: `batch-<id>.penstock`.
 
-A file is written whole or not at all, and its name is the batch: state and batch id cannot disagree. Two are kept,
-because Spark gives batch N again if it fell over before it noted that N is done: then N starts from N-1 anew.
+A file is written whole or not at all, and its name is the batch: state and batch id cannot disagree. Two
+are kept, because Spark gives batch N again if it fell over before it noted that N is done: then N starts
+from N-1 anew.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class SavedStates:
         owner = engine.note.get("query")
         if owner != query_id and None not in (owner, query_id):
             raise UsageError(
-                f"Expected state of the Spark query `{query_id}` in `{self.folder}`, found that of `{owner}`: "
-                "each checkpointLocation has a state folder of its own; to start anew, remove both"
+                f"Expected the state of Spark query `{query_id}` in `{self.folder}`, found that of "
+                f"`{owner}`: each checkpointLocation has its own state folder; to start anew, remove both"
             )
 
     def _file(self, batch_id: int) -> Path:

@@ -1,7 +1,7 @@
 """The rows of a micro-batch, as Arrow, become one table per stream in time order.
 
-Spark gives the rows of a batch in no order. They are put into order here and not by Spark, whose sort reads the input
-twice. Rows of equal time stay in the order they came.
+Spark gives the rows of a batch in no order. They are put into order here and not by Spark, whose sort reads
+the input twice. Rows of equal time stay in the order they came.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _rows_by_tag(table: pa.Table, streams: Mapping[str, str]) -> dict[str, pa.Ta
         stream = None if name is None else streams.get(name.lower())
         if stream is None:
             known = ", ".join(f"`{one}`" for one in streams.values())
-            raise DataError(f"Expected one of {known} in column `{TAG}`, found `{name or 'NULL'}`", row=int(rows[0]) + 1)
+            raise DataError(
+                f"Expected one of {known} in column `{TAG}`, found `{name or 'NULL'}`", row=int(rows[0]) + 1
+            )
         parts[stream] = take_rows(rest, rows)
     return parts
 
