@@ -9,13 +9,18 @@ require_pyspark()
 
 from .schema import declare_stream, spark_schema, sql_columns  # noqa: E402
 from .session import local_session  # noqa: E402
+from .sink import Sink, sink  # noqa: E402
 from .source import PenstockSource, register  # noqa: E402
+from .tag_streams import tag_streams  # noqa: E402
 
 __all__ = [
     "PenstockSource",
+    "Sink",
     "declare_stream",
     "local_session",
     "register",
+    "sink",
     "spark_schema",
     "sql_columns",
+    "tag_streams",
 ]

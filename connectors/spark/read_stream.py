@@ -1,17 +1,18 @@
 """Results of a query as a stream of Spark, over files that come into folders.
 
-A batch is a number of new files of each input. One task pushes them, in time order, into the engine as it was
-after the batch before, and passes on what comes out; then the engine's state goes to `stateLocation`, under the
-name of the place it has reached. Results follow from the files alone, wherever batches are cut, so a batch that
-Spark asks for again gives the same rows again, and nothing is lost or doubled:
+A batch is a number of new files of each input. One task pushes them, in time order, into the engine as it
+was after the batch before, and passes on what comes out; then the engine's state goes to `stateLocation`,
+under the name of the place it has reached. Results follow from the files alone, wherever batches are cut, so
+a batch that Spark asks for again gives the same rows again, and nothing is lost or doubled:
 
     files      a1 a2 | a3 a4 | a5          offset  {"a": 2}  {"a": 4}  {"a": 5}
     state        files-2   files-4   files-5       batch 3 starts from files-4
 
-A state that is missing (Spark did not read the batch to its end, or the folder was emptied) is made again from
-the newest one before it. States go when Spark says that what follows them is done for good.
+A state that is missing (Spark did not read the batch to its end, or the folder was emptied) is made again
+from the newest one before it. States go when Spark says that what follows them is done for good.
 
-Time comes as far as each stream has shown: results that wait for a stream without new files come with its next.
+Time comes as far as each stream has shown: results that wait for a stream without new files come with its
+next.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Place = dict[str, int]
 """How many files of each stream."""
 
 _at_work: dict[str, tuple[str, Engine]] = {}
-"""By folder, in this process: the name of the state an engine is in. Tasks of one query run in turn, often here."""
+"""By folder, in this process: an engine and the name of its state. Tasks of a query run in turn, often here."""
 
 
 class FilesRead(InputPartition):
@@ -83,13 +84,9 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Place, limit: ReadLimit) -> Place:
         newest = self._newest() if self._last is None else self._last
-        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        return {
-            stream: max(
-                start.get(stream, 0), count if most is None else min(count, start.get(stream, 0) + most)
-            )
-            for stream, count in newest.items()
-        }
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else max(newest.values())
+        begun = {stream: start.get(stream, 0) for stream in newest}
+        return {stream: max(begun[stream], min(newest[stream], begun[stream] + most)) for stream in newest}
 
     def _newest(self) -> Place:
         log = self._log()

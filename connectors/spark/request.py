@@ -111,9 +111,8 @@ class Request:
         for name, pattern in self.inputs.items():
             if name not in declared:
                 hint = did_you_mean(name, declared.values()) or ""
-                raise UsageError(
-                    f"Expected a declared {what} in the option `{INPUT}{name}`, found `{name}`. {hint}".rstrip()
-                )
+                said = f"Expected a declared {what} in the option `{INPUT}{name}`, found `{name}`. {hint}"
+                raise UsageError(said.rstrip())
             found[declared[name]] = pattern
         return found
 

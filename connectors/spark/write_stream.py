@@ -1,10 +1,11 @@
 """A stream of Spark fed to queries: `df.writeStream.format("penstock")`.
 
-Tasks put their rows aside under `stateLocation`, in files of their own. When all tasks of batch N are done, one
-process pushes them in time order into the engine as it was after batch N-1, writes the results of every query
-under `outputLocation` and saves the engine as `batch-N`, in this order. Spark gives a batch again that it has not
-noted as done, with the same rows: then the engine starts from N-1 again, and results and state are replaced by
-their equals. So every result is there once (the protocol of sink.py, whose files have the same layout):
+Tasks put their rows aside under `stateLocation`, in files of their own. When all tasks of batch N are done,
+one process pushes them in time order into the engine as it was after batch N-1, writes the results of every
+query under `outputLocation` and saves the engine as `batch-N`, in this order. Spark gives a batch again that
+it has not noted as done, with the same rows: then the engine starts from N-1 again, and results and state are
+replaced by their equals. So every result is there once (the protocol of sink.py, whose files have the same
+layout):
 
     <outputLocation>/query=<name>/batch=<id>/results.parquet
 
