@@ -100,8 +100,10 @@ def run_both(spark: SparkSession, folder: Path, sink: Sink) -> None:
     run_stream(tag_streams(both_streams(spark, folder)), sink, folder / "checkpoint")
 
 
-def embedded(streams: dict[str, pa.Table], queries: str = QUERIES) -> dict[str, Counter[Any]]:
-    """What the engine gives by itself, without Spark, for all rows at once."""
+def embedded(
+    streams: dict[str, pa.Table], queries: str = QUERIES, *, close: bool = True
+) -> dict[str, Counter[Any]]:
+    """What the engine gives by itself, without Spark, for all rows at once; `close`: none will follow."""
     engine = penstock.Engine()
     for name in streams:
         engine.execute(
@@ -111,7 +113,8 @@ def embedded(streams: dict[str, pa.Table], queries: str = QUERIES) -> dict[str, 
     engine.execute(queries)
     for name, rows in streams.items():
         engine.push(name, rows)
-    engine.close()
+    if close:
+        engine.close()
     return {name: bag(query.results()) for name, query in engine.queries.items()}
 
 

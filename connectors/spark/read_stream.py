@@ -45,7 +45,7 @@ Place = dict[str, int]
 """How many files of each stream."""
 
 _at_work: dict[str, tuple[str, Engine]] = {}
-"""By folder, in this process: an engine and the name of its state. Tasks of a query run in turn, often here."""
+"""By folder, in this process: an engine and the name of its state. Tasks of a query run in turn."""
 
 
 class FilesRead(InputPartition):
