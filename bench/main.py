@@ -44,7 +44,21 @@ def run_expiry(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_expiry(QUICK if quick else FULL, out, tell)
 
 
-BENCHES: dict[str, Bench] = {"join": run_join, "sharing": run_sharing, "expiry": run_expiry}
+def run_spark(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Spark in and out: what the sink costs, and what it gains over joins of Spark's own."""
+    import penstock.connectors.spark  # noqa: F401  (says what to install, before anything is measured)
+
+    from .spark import FULL, QUICK, bench_spark
+
+    return bench_spark(QUICK if quick else FULL, out, tell)
+
+
+BENCHES: dict[str, Bench] = {
+    "join": run_join,
+    "sharing": run_sharing,
+    "expiry": run_expiry,
+    "spark": run_spark,
+}
 
 
 def run(names: list[str], quick: bool, out: Path) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .array_memory import without_scratch
 from .batch import Batch
 from .groups import MAX_EVENTS, NO_INTS, Changes, frozen
 from .kernels.fingerprint import hash_texts
@@ -38,6 +39,9 @@ class Argument:
         self.sign = np.empty(MAX_EVENTS, np.int8)
         self.is_kept = False
         """Whether somebody wants to know the values of rows as they leave."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, "codes", "sign")
 
     def begin(self, batch: Batch | None) -> None:
         """The rows that the next changes are about."""

@@ -22,6 +22,26 @@ Buffer = Any
 """Bytes, or anything that gives them without copying."""
 
 
+class Room:
+    """An array of which only the first `used` rows mean anything; nobody may hold a part of it."""
+
+    def __init__(self, array: NDArray, used: int = 0) -> None:
+        self.array = array
+        self.used = used
+
+
+def without_scratch(value: object, *names: str) -> dict[str, Any]:
+    """The attributes of an object, for its `__getstate__`: of those named only that there is room.
+
+    They are arrays, or tuples of them, that mean nothing between two steps.
+    """
+    state = dict(value.__dict__)
+    for name in names:
+        held = state[name]
+        state[name] = tuple(map(Room, held)) if isinstance(held, tuple) else Room(held)
+    return state
+
+
 class ArrayMemory:
     """Arrays, each met once."""
 

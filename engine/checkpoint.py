@@ -1,11 +1,12 @@
 """A checkpoint: objects as a file or as bytes, whole or not at all.
 
-    magic  format version  length of all  length of header | header | buffers, one after the other | checksum
-    8      4               8              8                  msgpack                                 4 bytes
+    magic  format version  length of all  of header, as stored and not | header  | buffers ... | checksum
+    8      4               8              8               8              msgpack                 4 bytes
 
 The header has the program's version, the note, the records of the object graph, where arrays are in the
-buffers and how long each buffer is. Numbers are little-endian. The checksum (CRC-32 of all before it) finds
-accidents; it is no seal against forgery. Nothing in a checkpoint is run (see object_graph.py).
+buffers and how long each buffer is. Buffers and header are compressed where that helps. Numbers are
+little-endian. The checksum (CRC-32 of all before it) finds accidents; it is no seal against forgery. Nothing
+in a checkpoint is run (see object_graph.py).
 
 A file is written beside the one it replaces, brought to the disk, and then takes its name: whatever
 happens, there is the old one or the new one.
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import pyarrow as pa
 
 from .array_memory import Buffer
 from .errors import CheckpointError, FileError, UsageError
@@ -29,8 +31,9 @@ from .object_graph import Build, Walk
 
 MAGIC = b"PENSTOCK"
 FORMAT_VERSION = 1
-FRONT = struct.Struct("<8sIQQ")
+FRONT = struct.Struct("<8sIQQQ")
 CHECKSUM = struct.Struct("<I")
+FEW_BYTES = 256
 NOT_STATED = "bytes given"
 
 
@@ -40,6 +43,8 @@ def dump(root: object, note: Mapping[str, Any], version: str, packages: Sequence
     number = walk.take(root)
     arrays = walk.arrays()
     lengths = [memoryview(one).nbytes for one in walk.buffers]
+    packed = [pack(one, length) for one, length in zip(walk.buffers, lengths, strict=True)]
+    stored = [memoryview(one).nbytes for one in packed]
     header = msgpack.packb(
         {
             "version": version,
@@ -48,12 +53,27 @@ def dump(root: object, note: Mapping[str, Any], version: str, packages: Sequence
             "records": walk.records,
             "arrays": arrays,
             "lengths": lengths,
+            "stored": stored,
         },
         unicode_errors="surrogatepass",
     )
-    length = FRONT.size + len(header) + sum(lengths) + CHECKSUM.size
-    parts = [FRONT.pack(MAGIC, FORMAT_VERSION, length, len(header)), header, *walk.buffers]
+    front = pack(header, len(header))
+    begins = memoryview(front).nbytes
+    length = FRONT.size + begins + sum(stored) + CHECKSUM.size
+    parts = [FRONT.pack(MAGIC, FORMAT_VERSION, length, begins, len(header)), front, *packed]
     return [*parts, CHECKSUM.pack(checksum(parts))]
+
+
+def pack(buffer: Buffer, length: int) -> Buffer:
+    """A buffer compressed, if that makes it shorter: free room and counters are mostly zeros."""
+    if length < FEW_BYTES:
+        return buffer
+    packed = pa.compress(buffer, codec="lz4")
+    return packed if packed.size < length - length // 8 else buffer
+
+
+def unpack(stored: memoryview, length: int) -> Buffer:
+    return stored if stored.nbytes == length else pa.decompress(stored, length, codec="lz4")
 
 
 def pack_note(note: Mapping[str, Any]) -> bytes:
@@ -78,10 +98,13 @@ def load(
 ) -> tuple[Any, dict[str, Any]]:
     """The objects of a checkpoint, and its note; raises CheckpointError."""
     view = memoryview(data).cast("B")
-    header_end = check(view, source)
+    stored, length = check(view, source)
+    header_end = FRONT.size + stored
     try:
         header = msgpack.unpackb(
-            view[FRONT.size : header_end], strict_map_key=False, unicode_errors="surrogatepass"
+            unpack(view[FRONT.size : header_end], length),
+            strict_map_key=False,
+            unicode_errors="surrogatepass",
         )
         if header["version"] != version:
             raise CheckpointError(
@@ -90,9 +113,9 @@ def load(
             )
         buffers = []
         at = header_end
-        for length in header["lengths"]:
-            buffers.append(view[at : at + length])
-            at += length
+        for length, stored in zip(header["lengths"], header["stored"], strict=True):
+            buffers.append(unpack(view[at : at + stored], length))
+            at += stored
         made = Build(packages, header["records"], buffers, header["arrays"]).all()
         note = msgpack.unpackb(header["note"], strict_map_key=False)
         return made[header["root"]], note
@@ -106,8 +129,8 @@ def load(
         ) from None
 
 
-def check(view: memoryview, source: str) -> int:
-    """Where the header ends, if front and checksum say that all is there and nothing else."""
+def check(view: memoryview, source: str) -> tuple[int, int]:
+    """How long the header is, as stored and in itself, if all is there, unchanged, and nothing else."""
     front = bytes(view[: FRONT.size])
     if front[: len(MAGIC)] != MAGIC[: len(front)] or not front:
         found = f"`{front[: len(MAGIC)]!r}`" if front else "nothing"
@@ -116,7 +139,7 @@ def check(view: memoryview, source: str) -> int:
         raise CheckpointError(
             f"Expected a whole checkpoint, found its first {len(front)} bytes", source=source
         )
-    _, version, length, header_bytes = FRONT.unpack(front)
+    _, version, length, *of_header = FRONT.unpack(front)
     if version > FORMAT_VERSION:
         raise CheckpointError(
             f"Expected a checkpoint of format `{FORMAT_VERSION}` or lower, found `{version}`",
@@ -129,12 +152,14 @@ def check(view: memoryview, source: str) -> int:
             f"Expected a checkpoint of {length:,} bytes, found {view.nbytes:,}", source=source, hint=cut
         )
     (written,) = CHECKSUM.unpack(view[-CHECKSUM.size :])
-    found = checksum([view[: -CHECKSUM.size]])
-    if written != found:
+    counted = checksum([view[: -CHECKSUM.size]])
+    if written != counted:
         raise CheckpointError(
-            f"Expected the checksum `{written:08x}`, found `{found:08x}`", source=source, hint="It is damaged"
+            f"Expected the checksum `{written:08x}`, found `{counted:08x}`",
+            source=source,
+            hint="It is damaged",
         )
-    return FRONT.size + int(header_bytes)
+    return of_header[0], of_header[1]
 
 
 def write_file(path: str | os.PathLike[str], parts: Iterable[Buffer]) -> None:

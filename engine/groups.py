@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .array_memory import without_scratch
 from .batch import Batch, Gather, LazyColumn, View
 from .expiry_queue import ExpiryQueue
 from .fingerprint import fingerprint
@@ -87,6 +88,9 @@ class Groups:
         self.is_done = True
         self.rows_only = False
         """Whether nobody asks for the events of expiries, nor for signs and entries."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, "_events", "_points", "_new_rows")
 
     def _key_columns(self) -> list[FixedColumn | TextColumn | None]:
         return [

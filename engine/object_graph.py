@@ -5,8 +5,9 @@
 
 Every object is one record, numbered when it is first met; whatever refers to it has its number. So what two
 places have in common stays common, and circles are no trouble. Kept are None, numbers, texts and containers;
-numpy arrays as their bytes; Arrow data as IPC; objects of our own classes by their attributes, or by what
-`__getstate__` gives; functions and methods by name. Anything else is refused with the place where it is.
+numpy arrays as their bytes, of a `Room` only what is used; Arrow data as IPC; objects of our own classes by
+their attributes, or by what `__getstate__` gives; functions and methods by name. Anything else is refused
+with the place where it is.
 
 Nothing that was read is run: a class or function is looked up in the packages named by the caller, objects
 are made without `__init__`, and only `__setstate__` of our own classes is called.
@@ -33,7 +34,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from .array_memory import ArrayMemory, Buffer
+from .array_memory import ArrayMemory, Buffer, Room
 from .errors import UsageError
 
 CONSTANTS = frozenset({type(None), bool, int, float, str, bytes})
@@ -60,12 +61,26 @@ class Unknown(LookupError):
 def attributes_of(value: object) -> dict[str, Any]:
     """What an object remembers, by name: its own attributes and its slots."""
     found = dict(getattr(value, "__dict__", ()))
-    for one in type(value).__mro__:
-        slots = one.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
+    made: type = type(value)
+    for name in slots_of(made):
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
     return found
+
+
+@functools.cache
+def slots_of(made: type) -> tuple[str, ...]:
+    """The names of the slots of a class and those it is made from."""
+    names: list[str] = []
+    for one in made.__mro__:
+        slots = one.__dict__.get("__slots__", ())
+        names += (slots,) if isinstance(slots, str) else slots
+    return tuple(name for name in dict.fromkeys(names) if name not in ("__dict__", "__weakref__"))
+
+
+def has_own_state(value: object) -> bool:
+    """Whether a class says itself what is to be kept; dataclasses with slots only seem to."""
+    return type(value).__getstate__ is not object.__getstate__ and not dataclasses.is_dataclass(value)
 
 
 def is_value(made: type) -> bool:
@@ -86,6 +101,9 @@ class Walk:
         self._constants: dict[tuple[type, Any], int] = {}
         self._met: list[object] = []
         """Whatever has a number lives until all is written, lest another be taken for it."""
+        self._wholes: dict[tuple[Any, ...], int] = {}
+        self._values: dict[type, tuple[int, tuple[str, ...]]] = {}
+        """Classes of objects that compare by value and have nothing but slots: their names, and those."""
         self._open: deque[tuple[int, Any]] = deque()
         """Met, numbered, and still to be looked into."""
         self._where = ""
@@ -116,6 +134,17 @@ class Walk:
         self.records.append(record)
         return number
 
+    def _whole(self, value: object, record: Record) -> int:
+        """Of things that cannot change and have the same parts, one is written for all."""
+        key = tuple(record)
+        number = self._wholes.get(key)
+        if number is None:
+            number = self._wholes[key] = len(self.records)
+            self.records.append(record)
+        self._numbers[id(value)] = number
+        self._met.append(value)
+        return number
+
     def _number(self, value: Any) -> int:
         made = type(value)
         if made in CONSTANTS:
@@ -125,6 +154,8 @@ class Walk:
             return number
         if made in KINDS:
             return self._container(value, KINDS[made])
+        if made in self._values:
+            return self._value(value, made)
         if isinstance(value, np.ndarray):
             return self._array(value)
         if self._is_ours(made):
@@ -142,7 +173,7 @@ class Walk:
 
     def _container(self, value: Any, kind: str) -> int:
         if kind in PLURALS:
-            return self._new(value, [kind, *map(self._number, value)])
+            return self._whole(value, [kind, *map(self._number, value)])
         number = self._new(value, [kind])
         self._open.append((number, value))
         return number
@@ -152,25 +183,43 @@ class Walk:
             return self._new(value, ["objects", list(value.shape), *map(self._number, value.ravel())])
         return self._new(value, ["array", self._memory.add(value)])
 
+    def _room(self, value: Room) -> int:
+        number = self._numbers.get(id(value.array))
+        if number is not None:
+            return number
+        used = self._memory.add(value.array[: value.used])
+        return self._new(value.array, ["room", used, len(value.array)])
+
     def _own(self, value: Any, made: type) -> int:
         """An object of our own: those that compare by value whole, others to be looked into later."""
+        if made is Room:
+            return self._room(value)
         if isinstance(value, enum.Enum):
             return self._new(value, ["enum", self._named(made), value.name])
         if isinstance(value, tuple):
-            return self._new(value, ["named", self._named(made), *map(self._number, value)])
+            return self._whole(value, ["named", self._named(made), *map(self._number, value)])
         if isinstance(value, BaseException):
             return self._error(value, made)
         if is_value(made):
+            if not hasattr(value, "__dict__"):
+                self._values[made] = self._named(made), slots_of(made)
+                return self._value(value, made)
             held = attributes_of(value)
-            return self._new(
-                value, ["value", self._named(made), list(held), *map(self._number, held.values())]
-            )
+            names = self._constant(str, " ".join(held))
+            return self._whole(value, ["value", self._named(made), names, *map(self._number, held.values())])
         number = self._new(value, ["object", self._named(made)])
         self._open.append((number, value))
         return number
 
+    def _value(self, value: Any, made: type) -> int:
+        named, slots = self._values[made]
+        held = [self._number(getattr(value, name)) for name in slots]
+        return self._whole(value, ["value", named, self._constant(str, " ".join(slots)), *held])
+
     def _attributes(self, at: int, value: Any) -> None:
-        has_state = type(value).__getstate__ is not object.__getstate__ and not dataclasses.is_dataclass(value)
+        has_state = type(value).__getstate__ is not object.__getstate__ and not dataclasses.is_dataclass(
+            value
+        )
         held = value.__getstate__() if has_state else attributes_of(value)
         numbers = []
         for name, one in held.items():
@@ -226,7 +275,7 @@ class Walk:
         return self._new(value, [kind, len(self.buffers) - 1])
 
     def _error(self, value: BaseException, made: type) -> int:
-        """An error that ended a query; one of somebody else's making becomes a plain one of the same words."""
+        """An error that ended a query; one that is not ours becomes a plain one of the same words."""
         notes = [str(note) for note in getattr(value, "__notes__", ())]
         held = {k: v for k, v in value.__dict__.items() if k != "__notes__"} if self._is_ours(made) else {}
         named = self._named(made) if self._is_ours(made) else self._constant(str, made.__name__)
@@ -264,7 +313,9 @@ class Build:
 
     def all(self) -> list[Any]:
         """Every object by its number."""
-        made, later, last = self._made, [], []
+        made = self._made
+        later: list[int] = []
+        last: list[int] = []
         # 1. what is made empty
         for number, record in enumerate(self._records):
             kind = record[0]
@@ -302,7 +353,7 @@ class Build:
     def _fill(self, value: Any, record: Record) -> None:
         made = self._made
         held = dict(zip(made[record[2]].split(), [made[one] for one in record[3:]], strict=True))
-        if hasattr(value, "__setstate__") and not dataclasses.is_dataclass(value):
+        if hasattr(value, "__setstate__") and has_own_state(value):
             value.__setstate__(held)
         else:
             for name, one in held.items():
@@ -317,6 +368,11 @@ class Build:
                 return PLURALS[kind](made[one] for one in record[1:])
             case "array":
                 return self._arrays[record[1]]
+            case "room":
+                used = self._arrays[record[1]]
+                room = np.zeros((record[2], *used.shape[1:]), used.dtype)
+                room[: len(used)] = used
+                return room
             case "objects":
                 objects = np.empty(len(record) - 2, object)
                 objects[:] = [made[one] for one in record[2:]]
@@ -327,7 +383,7 @@ class Build:
                 return tuple.__new__(self._class(record[1]), [made[one] for one in record[2:]])
             case "value":
                 value = object.__new__(self._class(record[1]))
-                for name, one in zip(record[2], record[3:], strict=True):
+                for name, one in zip(made[record[2]].split(), record[3:], strict=True):
                     object.__setattr__(value, name, made[one])
                 return value
             case "class" | "function":

@@ -165,12 +165,12 @@ class Engine:
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right)."""
         from penstock.engine.runtime import Runtime
-        from penstock.running_clock import RunningClock
         from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
         from penstock.options import check_index, check_option
+        from penstock.running_clock import RunningClock
 
         check_option("sharing", sharing)
         check_option("expiry", expiry)
@@ -387,9 +387,7 @@ class Engine:
 
         engine, note = load(data, __version__, CHECKPOINTED, source)
         if not isinstance(engine, Engine):
-            raise CheckpointError(
-                f"Expected an engine, found `{type(engine).__name__}`", source=source
-            )
+            raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
         engine._note = note
         return engine
 

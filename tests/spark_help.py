@@ -135,13 +135,15 @@ def bag(table: pa.Table) -> Counter[Any]:
     return Counter(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def written(spark: SparkSession, folder: Path, names: Iterable[str]) -> dict[str, Counter[Any]]:
+def written(
+    spark: SparkSession, folder: Path, names: Iterable[str], format: str = "parquet"
+) -> dict[str, Counter[Any]]:
     """What the sink wrote for each query, batches put together."""
     found = {}
     for name in names:
         path = folder / f"query={name}"
         if path.exists():
-            found[name] = bag(spark.read.parquet(str(path)).drop("batch").toArrow())
+            found[name] = bag(spark.read.format(format).load(str(path)).drop("batch").toArrow())
         else:
             found[name] = Counter()
     return found

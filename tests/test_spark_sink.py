@@ -139,7 +139,7 @@ class Crash(Exception):
 @pytest.mark.parametrize(
     "point", ["in the midst of writing", "before the state is saved", "after it is saved"]
 )
-@pytest.mark.parametrize("anew", [False, True], ids=["same sink", "new sink"])
+@pytest.mark.parametrize("anew", [False, True], ids=["same sink, Parquet", "new sink, ORC"])
 def test_a_failure_at_each_step(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, anew: bool
 ) -> None:
@@ -148,6 +148,7 @@ def test_a_failure_at_each_step(
     from penstock.connectors.spark.saved_states import SavedStates
 
     query = "CREATE QUERY ledger AS SELECT id FROM a; CREATE QUERY also AS SELECT id, k FROM a WHERE k > 3;"
+    format = "orc" if anew else "parquet"  # written by jobs of Spark, by the driver
     folder, crashed = tmp_path / "a", []
     add_files(folder, cut(STREAMS["a"], [30, 60, 100]))
     write, save = Files.write, SavedStates.save
@@ -176,7 +177,7 @@ def test_a_failure_at_each_step(
 
     def make() -> Sink:
         streams = {"a": read_stream(spark, folder)}
-        return sink(query, streams=streams, state=tmp_path / "state", path=tmp_path / "out")
+        return sink(query, streams=streams, state=tmp_path / "state", path=tmp_path / "out", format=format)
 
     writer = make()
     with pytest.raises(StreamingQueryException, match="Crash"):
@@ -186,7 +187,7 @@ def test_a_failure_at_each_step(
     run_stream(read_stream(spark, folder), writer, tmp_path / "checkpoint")
     writer.close()
     assert crashed == [point]
-    found = written(spark, tmp_path / "out", ["ledger", "also"])
+    found = written(spark, tmp_path / "out", ["ledger", "also"], format)
     ids = Counter(row[1] for row in found["ledger"].elements())
     pushed = Counter(STREAMS["a"]["id"].to_pylist())
     assert {"lost": pushed - ids, "doubled or invented": ids - pushed} == {
@@ -338,11 +339,16 @@ def test_tables_and_functions(spark: SparkSession, tmp_path: Path) -> None:
     assert got == [(0, schema, [(0, "one")]), (2, schema, [(1, "one"), (2, "one")])]
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "orc"])
-def test_any_format_of_spark(spark: SparkSession, tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize(
+    ("format", "options"), [("json", {}), ("csv", {}), ("orc", {}), ("parquet", {"compression": "gzip"})]
+)
+def test_any_format_of_spark(
+    spark: SparkSession, tmp_path: Path, format: str, options: dict[str, str]
+) -> None:
     queries = """CREATE QUERY one AS SELECT id, name FROM a;
                  CREATE QUERY two AS SELECT id, name FROM a WHERE id > 1;"""
-    writer = sink(DECLARED + queries, state=tmp_path / "state", path=tmp_path / "out", format=format)
+    out: Any = {"path": f"file://{tmp_path}/out", "format": format, "options": options}
+    writer = sink(DECLARED + queries, state=tmp_path / "state", **out)
     writer(spark.createDataFrame(rows(1, 2, 3)), 0)
     writer.close()
     reader = spark.read.format(format).schema("_ts timestamp, id long, name string")
@@ -358,13 +364,14 @@ def test_names_of_queries_as_folders(spark: SparkSession, tmp_path: Path) -> Non
     alone = [f"CREATE QUERY {name} AS SELECT id AS x{at} FROM a;" for at, name in enumerate(quoted)]
     together = [f"CREATE QUERY {name} AS SELECT id FROM a;" for name in quoted]
     found = []
-    for number, queries in enumerate((alone, together)):
+    for number, (queries, format) in enumerate([(alone, "parquet"), (alone, "json"), (together, "json")]):
         out = tmp_path / f"out{number}"
-        writer = sink(DECLARED + "".join(queries), state=tmp_path / f"s{number}", path=out)
+        state = tmp_path / f"state{number}"
+        writer = sink(DECLARED + "".join(queries), state=state, path=f"file:{out}", format=format)
         writer(spark.createDataFrame(rows(1, 9)), 0)
         found.append({path.parent.name for path in out.glob("query=*/batch=0")})
     assert len(found[0]) == 4
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 def test_room_climate(spark: SparkSession, tmp_path: Path, real_data: Path) -> None:

@@ -2,8 +2,9 @@
 
 Files stand under `<path>/query=<name>/batch=<id>`, so that a query's results are one table,
 `spark.read.parquet("<path>/query=<name>")`, and a batch that is given again replaces what it wrote before.
-Queries that have the same columns are written by one job of Spark, as a job costs more than most results
-do.
+
+A job of Spark costs more than most results do. So Parquet on the driver's own file system is written by the
+driver, and for the rest queries that have the same columns are written by one job.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from penstock.engine.errors import UsageError, did_you_mean
@@ -112,6 +115,11 @@ class Files:
             files.delete(folder, True)
 
     def write(self, session: SparkSession, results: Mapping[str, pa.Table], batch_id: int) -> None:
+        if self._is_for_driver(session):
+            for name, table in results.items():
+                folder = Path(local_path(self._path), f"query={folder_name(name)}", f"batch={batch_id}")
+                write_parquet(label_instants(table), folder)
+            return
         alike: dict[pa.Schema, dict[str, pa.Table]] = defaultdict(dict)
         for name, table in results.items():
             alike[table.schema][name] = table
@@ -128,8 +136,28 @@ class Files:
             frame = to_frame(session, pa.concat_tables(named)).withColumn("batch", F.lit(batch_id))
             self._writer(frame).partitionBy("query", "batch").save(self._path)
 
+    def _is_for_driver(self, session: SparkSession) -> bool:
+        """Parquet as it comes, to files that the driver sees as they are."""
+        if self._format != "parquet" or self._options:
+            return False
+        path = session.sparkContext._jvm.org.apache.hadoop.fs.Path(self._path)
+        return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).getScheme() == "file")
+
     def _writer(self, frame: DataFrame) -> Any:
         return frame.write.format(self._format).options(**self._options).mode("append")
+
+
+def local_path(path: str) -> str:
+    """The path of a file system's URI: of `file:/tmp/x` and `file:///tmp/x`, `/tmp/x`."""
+    return re.sub("^file:(//)?", "", path)
+
+
+def write_parquet(table: pa.Table, folder: Path) -> None:
+    """One file in a folder of its own; readers see it whole or not at all."""
+    folder.mkdir(parents=True)
+    unfinished = folder / ".part-0.parquet"  # Spark overlooks names with a dot
+    pq.write_table(table, unfinished)
+    unfinished.replace(folder / "part-0.parquet")
 
 
 # What Spark itself escapes in the name of a partition's folder.

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_memory import without_scratch
 from ..batch import Batch, Gather, LazyColumn
 from ..errors import DataError
 from ..evaluate import evaluate_predicate, selected
@@ -104,6 +105,9 @@ class ChangeJoin:
             np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS, np.int8),
             np.empty((2, CHUNK_ROWS), np.int64), np.empty((2, CHUNK_ROWS), np.int64),
         )  # fmt: skip
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, "_out")
 
     def step(self, quantum: int) -> bool:
         if self._work is None and not self._take(quantum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_memory import without_scratch
 from ..batch import NO_ROWS
 from ..indexes.index import Probes
 from ..kernels.pairs import ROW_BITS
@@ -29,6 +30,9 @@ class Direction:
         self.base = 0
         self.young = NO_ROWS
         """First rows of the shelf below some ages, for whoever sorts pairs out by age."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, *(() if self.pending else ("prober", "row")))
 
     def begin(self, side: Side, number: int, by: Side, probes: Probes) -> None:
         """Rows of `by` are about to probe shelf `number` of `side`."""

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..array_memory import without_scratch
 from ..batch import Batch
 from ..kernels.slice_join import (
     AT_FEMALE,
@@ -123,6 +124,9 @@ class SliceJoin:
         self._cursor = np.zeros(CURSOR_SLOTS, np.int64)
         self._pairs = np.empty((PAIR_FIELDS, MIN_PAIRS), np.int64)
         self._passed = np.empty((FIELDS, MIN_ROOM), np.int64)
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, "_pairs", "_passed")
 
     @property
     def limits(self) -> NDArray:

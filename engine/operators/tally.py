@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..argument import NO_BYTES, Argument, grown
+from ..array_memory import without_scratch
 from ..batch import Batch, concatenate
 from ..groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups, frozen
 from ..kernels import tally as kernels
@@ -56,6 +57,9 @@ class Tally:
         self._known = KnownTime(learning, queues)
         self._types = tuple(types)
         self._forget()
+
+    def __getstate__(self) -> dict[str, object]:
+        return without_scratch(self, "_target")
 
     def _forget(self) -> None:
         """Begin with nothing in mind."""

@@ -1,0 +1,102 @@
+"""One join, and a dozen or a hundred with different windows, against joins of Spark's own on the same cores.
+
+Spark joins a stream with a stream on an equal key and a range of time, and keeps its state per join. So a
+question is a streaming query, and N questions are N of them (`separate`), one after the other as they would
+share the cores anyway. By hand one can do better where questions differ by their windows alone: one join
+with the longest window, and for each question a filter of its pairs (`together`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .outcome import Outcome, Target
+from .spark_input import W1Files, count_results, feed, scratch, windows_us
+from .spark_overhead import run_sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TARGETS = {1: Target(">=", 3), 12: Target(">=", 20)}
+
+Tell = Callable[[str], None]
+Sizes = dict[int, tuple[int, int]]
+
+
+def bench_joins(
+    outcome: Outcome, spark: SparkSession, folder: Path, separate: Sizes, together: Sizes, tell: Tell
+) -> None:
+    """Each number of queries on the rows its rival can do in time; everyone warms up on a few rows."""
+    files = W1Files(spark, folder / "warming", 2_000, 1)
+    run_sink(files, folder)
+    join_separately(files, folder, 1)
+    join_together(files, folder, 2)
+    for name, sizes, rival in (
+        ("a streaming query each", separate, join_separately),
+        ("one join, a filter each", together, join_together),
+    ):
+        for number, size in sizes.items():
+            tell(f"{number} queries against Spark: {name}")
+            files = W1Files(spark, folder / f"{number} {name}", *size)
+            ours_s, _, ours = run_sink(files, folder, number)
+            theirs_s, theirs = rival(files, folder, number)
+            group = f"W1 with {number} {'query' if number == 1 else 'queries'} against Spark: {name}"
+            outcome.compare(group, {"penstock": {ours}, "spark": {theirs}})
+            note = f"{files.rows:,} rows in {files.batches} batches, {ours_s:.1f} s"
+            outcome.add(group, "penstock", files.rows / ours_s, "rows/s", note=note)
+            outcome.add(group, "Spark", files.rows / theirs_s, "rows/s", note=f"{theirs_s:.1f} s")
+            target = TARGETS.get(number) if rival is join_separately else None
+            outcome.add(group, "ratio", theirs_s / ours_s, "x", target)
+
+
+def spark_join(files: W1Files, window_us: int) -> DataFrame:
+    """The pairs of a window, as Spark's stream-stream join finds them."""
+    from pyspark.sql import functions as F
+
+    a, b = files.streams["a"].alias("a"), files.streams["b"].alias("b")
+    reach = f"INTERVAL '{window_us / 1e6:.6f}' SECOND"
+    near = F.expr(f"a.key = b.key AND b.ts > a.ts - {reach} AND b.ts < a.ts + {reach}")
+    return a.join(b, near).select(
+        F.greatest("a.ts", "b.ts").alias("_ts"),
+        (F.unix_micros("a.ts") - F.unix_micros("b.ts")).alias("apart"),
+        "a.key",
+        F.col("a.value").alias("left_value"),
+        F.col("b.value").alias("right_value"),
+    )
+
+
+def join_separately(files: W1Files, folder: Path, number: int) -> tuple[float, int]:
+    """A streaming query per window, to files; seconds and what came out."""
+    with scratch(folder) as here:
+        began = time.perf_counter()
+        for n, size in enumerate(windows_us(number)):
+            writer = spark_join(files, size).drop("apart").writeStream.format("parquet")
+            writer = writer.option("checkpointLocation", str(here / f"checkpoint{n}"))
+            query = writer.trigger(availableNow=True).start(str(here / "out" / f"q{n}"))
+            query.awaitTermination()
+        elapsed_s = time.perf_counter() - began
+        return elapsed_s, count_results(here / "out", number)
+
+
+def join_together(files: W1Files, folder: Path, number: int) -> tuple[float, int]:
+    """One streaming query with the longest window; each batch's pairs go to the windows they are in."""
+    from pyspark.sql import functions as F
+
+    with scratch(folder) as here:
+        sizes = windows_us(number)
+
+        def write(pairs: DataFrame, batch_id: int) -> None:
+            found = F.array(*[F.lit(f"q{n}") for n in range(number)])
+            # Windows grow by equal steps: a pair is in all that are longer than its rows are apart.
+            first = (F.abs("apart") / sizes[0]).cast("int") + 1
+            each = pairs.withColumn("query", F.explode(F.slice(found, first, F.lit(number) - first + 1)))
+            writer = each.drop("apart").withColumn("batch", F.lit(batch_id)).write.mode("append")
+            writer.partitionBy("query", "batch").parquet(str(here / "out"))
+
+        began = time.perf_counter()
+        feed(spark_join(files, sizes[-1]), write, here)
+        elapsed_s = time.perf_counter() - began
+        return elapsed_s, count_results(here / "out", number)
