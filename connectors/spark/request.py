@@ -30,6 +30,8 @@ KNOWN = (
     "queries", "queriesPath", "query", "stateLocation", "maxFilesPerTrigger", "outputLocation", "stream",
     *ENGINE_OPTIONS,
 )  # fmt: skip
+SPARKS_OWN = ("checkpointlocation",)
+"""Options that Spark reads and passes on as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Request:
         for name, value in options.items():
             if name.lower().startswith(INPUT):
                 inputs[name.lower().removeprefix(INPUT)] = value
+            elif name.lower() in SPARKS_OWN:
+                continue
             elif name.lower() in known:
                 given[known[name.lower()]] = value
             else:
