@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.api import Engine, Query
 from penstock.engine.errors import QueryError, UsageError, did_you_mean
@@ -42,7 +43,7 @@ class Request:
     query: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     """By stream or table, in lower case: a file or pattern."""
-    engine_options: Mapping[str, str] = field(default_factory=dict)
+    engine_options: Mapping[str, Any] = field(default_factory=dict)
     state_location: str | None = None
     output_location: str | None = None
     max_files: int | None = None

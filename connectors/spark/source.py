@@ -39,7 +39,7 @@ class PenstockSource(DataSource):
     """The format; register it once per session with `register`."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = options  # type: ignore[assignment]
+        self.options = options
         self._request = Request.of(options)
 
     @classmethod
