@@ -25,3 +25,10 @@ def test_example_of_the_sink(spark: SparkSession, capsys: pytest.CaptureFixture[
     assert "first run:  120,000 rows\nsecond run: 120,000 rows\n" in printed
     assert printed.count(" results\n") == 4
     assert "|2026-01-05 08:20:00|" in printed
+
+
+def test_example_of_the_source(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "spark_source.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "|2026-01-01 00:00:30|0       |" in printed
+    assert "after 3 files of each stream: 100 muggy pairs" in printed
