@@ -6,7 +6,7 @@
 The header has the program's version, the note, the records of the object graph, where arrays are in the
 buffers and how long each buffer is. Buffers and header are compressed where that helps. Numbers are
 little-endian. The checksum (CRC-32 of all before it) finds accidents; it is no seal against forgery. Nothing
-in a checkpoint is run (see object_graph.py).
+in a checkpoint is run (see object_builder.py).
 
 A file is written beside the one it replaces, brought to the disk, and then takes its name: whatever
 happens, there is the old one or the new one.
@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from .array_memory import Buffer
 from .errors import CheckpointError, FileError, UsageError
-from .object_graph import Build, Walk
+from .object_builder import Build
+from .object_graph import Walk
 
 MAGIC = b"PENSTOCK"
 FORMAT_VERSION = 1

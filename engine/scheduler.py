@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from .operator import Operator
 
@@ -92,6 +92,13 @@ class Shuffled:
     def __init__(self, seed: int, max_quantum_rows: int = 64) -> None:
         self._random = random.Random(seed)
         self._max = max_quantum_rows
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"dice": self._random.getstate(), "max": self._max}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._random, self._max = random.Random(), state["max"]
+        self._random.setstate(state["dice"])
 
     def run(self, ready: Ready, clock: Clock, failed: Failed) -> None:
         while turns := ready.all():

@@ -3,6 +3,7 @@
 from penstock.api import Engine, Query
 from penstock.engine.errors import (
     BindError,
+    CheckpointError,
     DataError,
     FileError,
     LateError,
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BindError",
+    "CheckpointError",
     "DataError",
     "Engine",
     "FileError",

@@ -1,0 +1,149 @@
+"""Objects written down and made again: identity, circles, overlapping arrays; what is not ours is refused."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter, deque
+from typing import Any
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.engine.array_memory import Room
+from penstock.engine.buffer import RowBuffer
+from penstock.engine.errors import UsageError
+from penstock.engine.expression import Column, Literal
+from penstock.engine.object_builder import Build, Unknown
+from penstock.engine.object_graph import Walk
+from penstock.engine.queue import Outlet, Queue, nobody
+from penstock.engine.types import SqlType
+
+OURS = ("penstock.engine.",)
+
+
+def written(value: Any) -> tuple[Any, ...]:
+    walk = Walk(OURS)
+    number = walk.take(value)
+    arrays = walk.arrays()
+    records, arrays = msgpack.unpackb(msgpack.packb([walk.records, arrays]), strict_map_key=False)
+    return number, records, [bytes(one) for one in walk.buffers], arrays
+
+
+def back(value: Any) -> Any:
+    number, records, buffers, arrays = written(value)
+    return Build(OURS, records, buffers, arrays).all()[number]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 1, -(2**63), 2**64 - 1, 2**70, -(2**90), 1.5, "text", b"\0", (), (1, (2,)),
+        [1, 1.0, True, "1"], {"a": [1], 2: {3}}, frozenset({1, 2}), deque([1]), Counter("aab"),
+        range(2, 9, 3),
+        SqlType.DOUBLE, Column(SqlType.BIGINT, 0, "k"), Literal(SqlType.DOUBLE, 1.0),
+        {Column(SqlType.BIGINT, 0, "k"): 1}, np.int64(3), np.dtype("int32"), pa.schema([("a", pa.int64())]),
+        pa.timestamp("us"), pa.array(["a", None]), pa.table({"a": [1, 2]}), nobody,
+        pa.record_batch({"a": pa.array([], pa.int64())}),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_values_come_back(value: Any) -> None:
+    found = back(value)
+    assert type(found) is type(value)
+    assert found == value
+
+
+def test_zeros_and_nan_keep_their_bits() -> None:
+    assert list(map(repr, back([0.0, -0.0, float("nan")]))) == ["0.0", "-0.0", "nan"]
+
+
+def test_what_is_common_stays_common_and_circles_close() -> None:
+    queue, outlet = Queue(), Outlet()
+    outlet.queues.append(queue)
+    queue.wake = functools.partial(outlet.queues.append, queue)
+    one, two, made = back((outlet, queue, [outlet]))
+    assert one.queues == [two] and made[0] is one
+    two.wake()
+    assert one.queues == [two, two], "the method is one of the list that came back"
+
+
+def test_a_counter_goes_on() -> None:
+    numbers = itertools.count(5)
+    next(numbers)
+    assert next(back(numbers)) == 6
+
+
+def test_arrays_that_overlap_stay_one() -> None:
+    whole = np.arange(20)
+    apart = np.arange(5)
+    first, square, lone, odd = back([whole[:10], whole[4:16].reshape(3, 4), apart, whole[1:12:2]])
+    first[4] = 99
+    assert square[0, 0] == 99 and odd.tolist() == [1, 3, 5, 7, 9, 11] and lone.tolist() == apart.tolist()
+    square[0, 1] = 77
+    assert odd[2] == 77
+
+
+def test_arrays_keep_shape_order_and_whether_they_may_be_written() -> None:
+    frozen = np.arange(3)
+    frozen.flags.writeable = False
+    for array in (
+        frozen,
+        np.zeros((0, 3)),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.arange(9)[::-2],
+    ):
+        found = back(array)
+        assert found.dtype == array.dtype and found.tolist() == array.tolist()
+        assert found.shape == array.shape and found.flags.writeable == array.flags.writeable
+
+
+def test_of_a_part_only_the_part_is_written() -> None:
+    _, _, buffers, _ = written(np.arange(1000)[100:110])
+    assert sum(map(len, buffers)) == 80
+
+
+def test_of_a_buffer_only_live_rows_are_written() -> None:
+    rows = RowBuffer("int64")
+    rows.append(np.arange(1000))
+    rows.drop(990)
+    _, _, buffers, _ = written(rows)
+    assert sum(map(len, buffers)) == 80
+    found = back(rows)
+    found._check()
+    found.append(np.array([5]))
+    assert found.live.tolist() == [*range(990, 1000), 5] and (found.tail, found.end) == (990, 1001)
+
+
+def test_of_a_room_only_what_is_used() -> None:
+    found = back(Room(np.arange(8).reshape(4, 2), 1))
+    assert found.shape == (4, 2) and found[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "value", [lambda: None, object(), open, Exception, np.random.default_rng(1), (i for i in "a"), print]
+)
+def test_what_is_not_ours_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError, match="Expected what a checkpoint can hold, found"):
+        written([value])
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ["object", 0], ["function", 0], ["class", 0], ["value", 0, 0], ["named", 0], ["enum", 0, "x"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["os:system", "builtins:eval", "penstock.engine.queue:deque", "penstock.engine.x"]
+)
+def test_nothing_else_is_looked_up(record: list[Any], name: str) -> None:
+    with pytest.raises((Unknown, ModuleNotFoundError)):
+        Build(OURS, [["", name], record], [], []).all()
+
+
+def test_methods_are_those_of_the_class() -> None:
+    with pytest.raises(Unknown):
+        Build(OURS, [["", "x"], ["method", 0, "format"]], [], []).all()
