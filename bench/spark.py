@@ -30,7 +30,11 @@ class Size:
     together: dict[int, tuple[int, int]]  # against one join of Spark's with a filter per query
 
 
-FULL = Size((1_000_000, 4), {1: (150_000, 3), 12: (30_000, 2)}, {12: (30_000, 2), 100: (30_000, 2)})
+FULL = Size(
+    overhead=(1_000_000, 4),
+    separate={1: (150_000, 3), 12: (30_000, 2), 100: (10_000, 1)},
+    together={12: (30_000, 2), 100: (30_000, 2)},
+)
 QUICK = Size((100_000, 2), {1: (20_000, 2), 12: (5_000, 1)}, {12: (5_000, 1), 100: (5_000, 1)})
 
 

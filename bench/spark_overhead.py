@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +77,13 @@ def push_directly(files: W1Files) -> tuple[float, int]:
         results += query.results().num_rows
     engine.close()
     results += query.results().num_rows
-    return time.perf_counter() - began, results * 1_000 + 1
+    return time.perf_counter() - began, results
 
 
-def run_sink(files: W1Files, folder: Path, number: int = 1) -> tuple[float, Sink, int]:
-    """Seconds, the sink, and what came out, of as many queries."""
+def run_sink(
+    files: W1Files, folder: Path, number: int = 1, compared: Sequence[int] = (0,)
+) -> tuple[float, Sink, int]:
+    """Seconds of as many queries, the sink, and what came out of those to be compared."""
     from penstock.connectors.spark import sink, tag_streams
 
     with scratch(folder) as here:
@@ -89,4 +92,4 @@ def run_sink(files: W1Files, folder: Path, number: int = 1) -> tuple[float, Sink
         feed(tag_streams(files.streams), writer, here)
         writer.close()
         elapsed_s = time.perf_counter() - began
-        return elapsed_s, writer, count_results(here / "out", number)
+        return elapsed_s, writer, count_results(here / "out", compared)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
-from penstock.connectors.spark import Sink, tag_streams
+from penstock.connectors.spark import Sink, sink, tag_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +41,8 @@ CREATE QUERY low AS SELECT id, v, ts AS at FROM b WHERE v <= 0.5;
 CREATE QUERY totals AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM a [RANGE 4 SECONDS] GROUP BY k;
 CREATE QUERY report AS SELECT COUNT(*) AS n FROM b [RANGE 10 SECONDS] HOP BY 5 SECONDS;
 """
+DECLARED = """CREATE STREAM a (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, name VARCHAR,
+                               WATERMARK FOR ts AS ts - 2 SECONDS);"""
 EXPECTED = {
     "pairs": """SELECT greatest(l.us, r.us), l.id, r.id, l.name FROM all_a l JOIN all_b r ON l.k = r.k
                 WHERE r.us - l.us < 3000000 AND l.us - r.us < 2000000""",
@@ -147,3 +149,17 @@ def written(
         else:
             found[name] = Counter()
     return found
+
+
+def rows(*seconds: float, start: int = 0) -> pa.Table:
+    """Rows of a stream at these times after the beginning."""
+    n = len(seconds)
+    ts = pa.array([BEGIN + int(one * SECOND) for one in seconds], COLUMNS.field("ts").type)
+    ids, keys = pa.array(range(start, start + n)), pa.array([1] * n, pa.int32())
+    columns = [ts, ids, keys, pa.array([0.75] * n, pa.float32()), pa.array(["x"] * n)]
+    return pa.Table.from_arrays(columns, schema=COLUMNS)
+
+
+def make_sink(spark: SparkSession, folder: Path) -> Sink:
+    """All queries over the streams a and b of the folder."""
+    return sink(QUERIES, streams=both_streams(spark, folder), state=folder / "state", path=folder / "out")

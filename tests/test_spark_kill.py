@@ -9,8 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_help import add_files, cut, draw_stream, embedded, run_both, written
-from test_spark_sink import make_sink
+from spark_help import add_files, cut, draw_stream, embedded, make_sink, run_both, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 VICTIM = """
 import os, signal, sys
 from pathlib import Path
-from spark_help import run_both
-from test_spark_sink import make_sink
+from spark_help import make_sink, run_both
 from penstock.connectors.spark import local_session
 from penstock.connectors.spark.saved_states import SavedStates
 

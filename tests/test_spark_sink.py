@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from spark_help import (
     BEGIN,
-    COLUMNS,
-    QUERIES,
+    DECLARED,
     SECOND,
     add_files,
     bag,
@@ -23,7 +21,9 @@ from spark_help import (
     draw_stream,
     embedded,
     from_duckdb,
+    make_sink,
     read_stream,
+    rows,
     run_both,
     run_stream,
     written,
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 STREAMS = {"a": draw_stream(1), "b": draw_stream(2)}
 
-DECLARED = """CREATE STREAM a (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, name VARCHAR,
-                               WATERMARK FOR ts AS ts - 2 SECONDS);"""
-
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Counter[Any]]:
@@ -49,25 +46,6 @@ def answers() -> dict[str, Counter[Any]]:
         assert expected.total() > 200
         assert answers[name] == expected, name
     return answers
-
-
-def rows(*seconds: float, start: int = 0) -> pa.Table:
-    """Rows of a stream at these times after the beginning."""
-    n = len(seconds)
-    ts = pa.array([BEGIN + int(one * SECOND) for one in seconds], COLUMNS.field("ts").type)
-    ids, keys = pa.array(range(start, start + n)), pa.array([1] * n, pa.int32())
-    columns = [ts, ids, keys, pa.array([0.75] * n, pa.float32()), pa.array(["x"] * n)]
-    return pa.Table.from_arrays(columns, schema=COLUMNS)
-
-
-def failure(caught: pytest.ExceptionInfo[StreamingQueryException]) -> str:
-    """The line our error adds to what Spark says."""
-    return next(line for line in str(caught.value).splitlines() if line.startswith("penstock.engine.errors."))
-
-
-def make_sink(spark: SparkSession, folder: Path) -> Sink:
-    """All queries over the streams a and b of the folder."""
-    return sink(QUERIES, streams=both_streams(spark, folder), state=folder / "state", path=folder / "out")
 
 
 @pytest.mark.parametrize(
@@ -230,44 +208,6 @@ def test_several_watermarks_are_the_least(spark: SparkSession, tmp_path: Path) -
     assert engine.stats()["streams"]["a"]["rows_held"] == 2
 
 
-def test_late_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Refused, and the query stops before anything of the batch comes out; dropped if a query says so."""
-    add_files(tmp_path / "a", [rows(1, 60), rows(50, 61, start=2)])
-    out = tmp_path / "out"
-
-    def run(query: str, name: str) -> None:
-        streams = {"a": read_stream(spark, tmp_path / "a")}
-        writer = sink(query, streams=streams, state=tmp_path / name / "state", path=out / name)
-        run_stream(streams["a"], writer, tmp_path / name / "checkpoint")
-        writer.close()
-
-    with pytest.raises(StreamingQueryException) as caught:
-        run("CREATE QUERY q AS SELECT id FROM a", "strict")
-    assert "LateError: Expected rows in time order (now from `2023-11-14 22:14:18` on" in failure(caught)
-    assert {row[1] for row in written(spark, out / "strict", ["q"])["q"]} == {0}
-    run("CREATE QUERY q AS SELECT id FROM a LATE DROP", "lenient")
-    assert {row[1] for row in written(spark, out / "lenient", ["q"])["q"]} == {0, 1, 3}
-
-
-def test_rows_without_a_time_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    odd = rows(1, 2).set_column(0, COLUMNS.field("ts"), pa.array([BEGIN, None], COLUMNS.field("ts").type))
-    writer = sink(DECLARED + "CREATE QUERY q AS SELECT id FROM a", state=tmp_path / "s", path=tmp_path / "o")
-    with pytest.raises(penstock.DataError, match="Expected a time in column `ts`, found NULL, in `a`, row 2"):
-        writer(spark.createDataFrame(odd), 0)
-
-
-def test_rows_of_no_stream_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    queries = DECLARED + DECLARED.replace("STREAM a", "STREAM b") + "CREATE QUERY q AS SELECT id FROM a"
-    writer = sink(queries, state=tmp_path / "s", path=tmp_path / "o")
-    frame = spark.createDataFrame(rows(1))
-    with pytest.raises(penstock.UsageError, match=r"Expected a column `_stream` .* as there are `a`, `b`"):
-        writer(frame, 0)
-    with pytest.raises(
-        penstock.DataError, match="Expected one of `a`, `b` in column `_stream`, found `c`, row 1"
-    ):
-        writer(tag_streams({"c": frame}), 0)
-
-
 def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -> None:
     parts = cut(STREAMS["a"], [50, 100])
     first = "CREATE QUERY stays AS SELECT id FROM a; CREATE QUERY goes AS SELECT id, k FROM a;"
@@ -292,29 +232,6 @@ def test_queries_come_and_go_between_runs(spark: SparkSession, tmp_path: Path) -
     assert str(caught.value) == said
     with pytest.raises(penstock.UsageError, match="Expected the streams of the saved state, `a "):
         make(DECLARED.replace("k BIGINT", "k DOUBLE") + second).close(spark)
-
-
-def test_state_and_results_of_another_run_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    add_files(tmp_path / "a", [rows(1, 9), rows(12, 19, start=2), rows(22, 29, start=4)])
-
-    def run(state: str, checkpoint: str) -> None:
-        streams = {"a": read_stream(spark, tmp_path / "a")}
-        query = "CREATE QUERY q AS SELECT id FROM a"
-        writer = sink(query, streams=streams, state=tmp_path / state, path=tmp_path / "out")
-        run_stream(streams["a"], writer, tmp_path / checkpoint)
-
-    run("state", "checkpoint")
-    with pytest.raises(StreamingQueryException) as caught:
-        run("state", "other-checkpoint")
-    assert "UsageError: Expected the state of Spark query `" in failure(caught)
-    with pytest.raises(StreamingQueryException) as caught:
-        run("other-state", "third-checkpoint")
-    assert "Expected results of batches before 0 in `" in failure(caught)
-    add_files(tmp_path / "a", [rows(32, start=6)])
-    with pytest.raises(StreamingQueryException) as caught:
-        run("lost-state", "checkpoint")
-    assert "Expected the state after batch 2 in `" in failure(caught)
-    run("state", "checkpoint")
 
 
 def test_tables_and_functions(spark: SparkSession, tmp_path: Path) -> None:
@@ -401,43 +318,3 @@ def test_room_climate(spark: SparkSession, tmp_path: Path, real_data: Path) -> N
     for one, other in (("expected", "results"), ("results", "expected")):
         left = con.execute(f"SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other})").fetchone()
         assert left == (0,), f"rows of {one} are missing in {other}"
-
-
-def test_what_cannot_be_is_refused_when_the_sink_is_made(tmp_path: Path) -> None:
-    def refused(message: str, queries: str = "CREATE QUERY q AS SELECT id FROM a", **keywords: Any) -> None:
-        with pytest.raises(penstock.PenstockError) as caught:
-            sink(DECLARED + queries, state=tmp_path, **keywords)
-        assert str(caught.value).startswith(message)
-
-    out = {"path": tmp_path / "out"}
-    refused("Expected a `path` for results or functions in `results`, found neither")
-    refused("Expected a `path` for results or functions in `results`, found both", **out, results={})
-    refused("Expected a query, found none", "", **out)
-    refused("Expected a query in `results`, found `p`. Known: `q`", results={"p": print})
-    refused("Expected no result column `batch`", "CREATE QUERY q AS SELECT id AS batch FROM a", **out)
-    with pytest.raises(penstock.BindError, match="at line 3, column"):
-        sink(DECLARED + "\nCREATE QUERY q AS SELECT idd FROM a", state=tmp_path, **out)
-    with pytest.raises(penstock.UsageError, match="Expected a stream, found none: give its DataFrame"):
-        sink("", state=tmp_path, **out)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_streams_that_cannot_be_united(spark: SparkSession) -> None:
-    base = spark.sql("SELECT timestamp_micros(1) AS ts, 1 AS id")
-    other = spark.sql("SELECT timestamp_micros(1) AS ts, 'x' AS Id")
-    with pytest.raises(penstock.SchemaError) as caught:
-        tag_streams({"a": base, "b": other})
-    said = "Expected column `Id` to be `int` as in `a`, found `string`, in `b`. Cast one of them, or rename"
-    assert str(caught.value).startswith(said)
-    walled = spark.sql("SELECT timestamp_ntz '2024-01-01 00:00:00' AS ts")
-    with pytest.raises(penstock.SchemaError, match="`ts` to be `timestamp` as in `a`, found `timestamp_ntz`"):
-        tag_streams({"a": base, "b": walled})
-    with pytest.raises(penstock.SchemaError, match="Expected no column `_stream`"):
-        tag_streams({"a": spark.sql("SELECT 1 AS _STREAM")})
-    with pytest.raises(penstock.UsageError, match="Expected at least one DataFrame"):
-        tag_streams({})
-    wide = tag_streams(
-        {"a": base, "b": spark.sql("SELECT timestamp_micros(2) AS ts, 3L AS id, true AS flag")}
-    )
-    assert wide.schema.simpleString() == "struct<_stream:string,ts:timestamp,id:bigint,flag:boolean>"
-    assert bag(wide.toArrow()) == Counter([("a", 1, 1, None), ("b", 2, 3, True)])

@@ -47,8 +47,12 @@ class Output(Protocol):
 
 def to_frame(session: SparkSession, table: pa.Table) -> DataFrame:
     """The table as a DataFrame, in as few partitions as make sense."""
+    before = session.conf.get(DIRECT)
     session.conf.set(DIRECT, "0")
-    frame = session.createDataFrame(label_instants(table))
+    try:
+        frame = session.createDataFrame(label_instants(table))
+    finally:
+        session.conf.set(DIRECT, before)
     most = session.sparkContext.defaultParallelism
     return frame.coalesce(max(1, min(most, table.num_rows // ROWS_PER_PARTITION)))
 

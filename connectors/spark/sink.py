@@ -22,7 +22,8 @@ So files have every result exactly once. A function of the user's may be called 
 batch id and the same rows, and makes that the same as once by replacing what it did for that id.
 
 An exception in a batch stops the streaming query. The engine has taken in part of the batch then, so it is
-let go; a restart of the query, in this process or another, is a start like any other.
+let go; a restart of the query, in this process or another, is a start like any other. So it is with a query
+of ours that fails on the data: taken out of `queries`, the others go on.
 
 A bounded input ends while rows are still held, for slack or because the other stream has not come as far.
 `close` brings out their results as those of batch N+1; should the query be started again with more input,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.engine.errors import DataError, UsageError
@@ -68,9 +67,13 @@ def take_rows(table: pa.Table, rows: NDArray) -> pa.Table:
 def in_time_order(table: pa.Table, time_column: str) -> pa.Table:
     """The rows by time; the table itself if they are so already. NULL times are for the stream to refuse."""
     column = _find(table, time_column)
-    if column is None or column.null_count or not pa.types.is_temporal(column.type):
+    if column is None or column.null_count:
         return table
-    times = pc.cast(column, pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64()).to_numpy()
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)))
+    elif not pa.types.is_integer(column.type):
+        return table
+    times = column.cast(pa.int64()).to_numpy()
     if (times[1:] >= times[:-1]).all():
         return table
     return table.take(pa.array(np.argsort(times, kind="stable")))
