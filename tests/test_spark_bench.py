@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TINY = Size((3_000, 2), {1: (3_000, 2), 4: (1_500, 1)}, {3: (1_500, 1)})
 
 
+@pytest.mark.slow
 def test_all_answers_agree(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.bench.spark_join.MOST_SEPARATE", 2)
     told: list[str] = []

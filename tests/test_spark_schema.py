@@ -161,3 +161,15 @@ def test_bad_declarations() -> None:
     twice = spark_types.StructType([*schema.fields, spark_types.StructField("TIME", spark_types.LongType())])
     with pytest.raises(penstock.SchemaError, match="Expected one column `TIME`, found two, in `s`"):
         declare_stream("s", twice, time_column="time")
+
+
+def test_intervals_are_microseconds(spark: SparkSession) -> None:
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
+    query = engine.query("SELECT ts - TIMESTAMP '1970-01-01 00:00:01' AS since, NULL AS nothing FROM s")
+    engine.push("s", {"ts": [1_500_000], "x": [1]})
+    table = label_instants(query.results())
+    frame = spark.createDataFrame(table)
+    assert frame.schema == spark_schema(query.schema)
+    assert frame.schema.simpleString() == "struct<_ts:timestamp,since:bigint,nothing:string>"
+    assert [tuple(row)[1:] for row in frame.collect()] == [(500_000, None)]

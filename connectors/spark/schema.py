@@ -9,6 +9,7 @@
 | timestamp                      | TIMESTAMP                              | timestamp     |
 | timestamp_ntz                  | TIMESTAMP, its wall clock taken as UTC | timestamp     |
 | date                           | TIMESTAMP, midnight UTC                | timestamp     |
+|                                | INTERVAL (results only)                | bigint, in microseconds |
 
 Everything else is refused by name, with its column. A timestamp of Spark is an instant, microseconds since
 1970 UTC, and reaches Arrow as such: the session's time zone is only how Spark shows it, and touches nothing
@@ -90,9 +91,9 @@ def sql_columns(schema: spark.StructType, source: str) -> dict[str, SqlType]:
 
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
-    """What results of this schema are as a DataFrame; `_diff` is a tinyint."""
+    """What results of this schema are as a DataFrame; `_diff` is a tinyint, an INTERVAL its microseconds."""
     fields = []
-    for field in schema:
+    for field in carried_schema(schema):
         ours = from_arrow(field.type)
         assert ours is not None, f"no query gives {field.type}"
         type_ = spark.ByteType() if field.type == pa.int8() else TO_SPARK[ours]
@@ -100,12 +101,19 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     return spark.StructType(fields)
 
 
+def carried_schema(schema: pa.Schema) -> pa.Schema:
+    """The Arrow types in which results go to Spark.
+
+    Times are marked as UTC, without which Spark would take them for wall clocks. Intervals are microseconds,
+    as in our other files: Parquet has no such type.
+    """
+    changed = {pa.timestamp("us"): INSTANT, pa.duration("us"): pa.int64()}
+    return pa.schema([pa.field(field.name, changed.get(field.type, field.type)) for field in schema])
+
+
 def label_instants(table: pa.Table) -> pa.Table:
-    """The table with its times marked as UTC, without which Spark would take them for wall clocks."""
-    fields = [
-        pa.field(one.name, INSTANT if pa.types.is_timestamp(one.type) else one.type) for one in table.schema
-    ]
-    return table.cast(pa.schema(fields))
+    """Results as they go to Spark: times marked as UTC, intervals as microseconds."""
+    return table.cast(carried_schema(table.schema))
 
 
 def declare_stream(
