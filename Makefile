@@ -18,7 +18,7 @@ run: install
 	$(BIN)/penstock demo
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
 
 slow: install
 	$(BIN)/python -m pytest -m slow

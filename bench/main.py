@@ -51,11 +51,21 @@ def run_hopping(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_hopping(QUICK if quick else FULL, out, tell)
 
 
+def run_spark(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Spark in and out: what the sink costs, and what it gains over joins of Spark's own."""
+    import penstock.connectors.spark  # noqa: F401  (says what to install, before anything is measured)
+
+    from .spark import FULL, QUICK, bench_spark
+
+    return bench_spark(QUICK if quick else FULL, out, tell)
+
+
 BENCHES: dict[str, Bench] = {
     "join": run_join,
     "sharing": run_sharing,
     "expiry": run_expiry,
     "hopping": run_hopping,
+    "spark": run_spark,
 }
 
 

@@ -17,7 +17,7 @@ from penstock.optimizer.calibrate import machine
 
 from .outcome import Line, Outcome
 
-PACKAGES = ("penstock", "numba", "numpy", "pyarrow", "duckdb", "polars", "matplotlib")
+PACKAGES = ("penstock", "numba", "numpy", "pyarrow", "duckdb", "polars", "matplotlib", "pyspark")
 STYLES = {"pass": "green", "miss": "bold red", "": ""}
 
 

@@ -6,8 +6,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -125,35 +123,16 @@ def open_feeds(
     engine: Engine, inputs: Sequence[str], tell: Callable[[str], None] | None = None
 ) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
-    from penstock.connectors.merge import Feed
+    from penstock.connectors.open_inputs import open_feeds
 
-    with ExitStack() as opened:
-        feeds = []
-        for name, files in match_inputs(engine, inputs).items():
-            if name in engine.tables:
-                continue
-            slack_us = engine.slack(name) // timedelta(microseconds=1)
-            feed = Feed(name, files, engine.streams[name], engine.time_column(name), slack_us, tell)
-            opened.callback(feed.close)
-            feeds.append(feed)
-        opened.pop_all()
-    return feeds
+    return open_feeds(engine, match_inputs(engine, inputs), tell)
 
 
 def load_tables(engine: Engine, inputs: Sequence[str]) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
-    from penstock.connectors.inputs import Input
+    from penstock.connectors.open_inputs import load_tables
 
-    loaded = [(name, files) for name, files in match_inputs(engine, inputs).items() if name in engine.tables]
-    for name, files in loaded:
-        for paths in files:
-            source = Input(paths, engine.tables[name], None, [])
-            try:
-                while (batch := source.read()) is not None:
-                    engine.push(name, batch.data)
-            finally:
-                source.close()
-    return [name for name, _ in loaded]
+    return load_tables(engine, match_inputs(engine, inputs))
 
 
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest.register_assert_rewrite("cli_help", "files_help", "functions_oracle", "oracle")
 
@@ -34,3 +39,27 @@ def real_data() -> Path:
     if not DATA.exists():
         pytest.skip("the real streams (room_climate.parquet ...) are not beside this checkout")
     return DATA
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process has the Spark session: tests of Spark stay together (with `--dist loadgroup`)."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.name.startswith("test_spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests: starting it takes as long as fifty of them."""
+    from penstock import UsageError
+    from penstock.connectors.spark.java import provide_java
+    from penstock.connectors.spark.session import local_session
+
+    try:
+        provide_java()
+    except UsageError as error:
+        pytest.skip(str(error))
+    session = local_session()
+    yield session
+    session.stop()

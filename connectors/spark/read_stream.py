@@ -1,0 +1,162 @@
+"""Results of a query as a stream of Spark, over files that come into folders.
+
+A batch is a number of new files of each input. One task pushes them, in time order, into the engine as it
+was after the batch before, and passes on what comes out; then the engine's state goes to `stateLocation`,
+under the name of the place it has reached. Results follow from the files alone, wherever batches are cut, so
+a batch that Spark asks for again gives the same rows again, and nothing is lost or doubled:
+
+    files      a1 a2 | a3 a4 | a5          offset  {"a": 2}  {"a": 4}  {"a": 5}
+    state        files-2   files-4   files-5       batch 3 starts from files-4
+
+A state that is missing (Spark did not read the batch to its end, or the folder was emptied) is made again
+from the newest one before it. States go when Spark says that what follows them is done for good.
+
+Time comes as far as each stream has shown: results that wait for a stream without new files come with its
+next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.api import Engine
+from penstock.connectors.merge import read_in_time_order
+from penstock.connectors.open_inputs import load_tables, open_feeds, push_batch
+
+from .file_log import FileLog
+from .request import Request
+from .schema import label_instants
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Place = dict[str, int]
+"""How many files of each stream."""
+
+_at_work: dict[str, tuple[str, Engine]] = {}
+"""By folder, in this process: an engine and the name of its state. Tasks of a query run in turn."""
+
+
+class FilesRead(InputPartition):
+    """One batch: from one place to another."""
+
+    def __init__(self, start: Place, end: Place) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark makes one for the query, which plans, and one for each task, which reads."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._folder = request.require("stateLocation")
+        engine = request.engine()
+        query = request.only_query(engine)
+        self._owner = f"{query.name}: {query.sql}"
+        patterns = request.named_inputs(engine)
+        self._tables = {name: one for name, one in patterns.items() if name in engine.tables}
+        self._patterns = {name: one for name, one in patterns.items() if name not in engine.tables}
+        self._last: Place | None = None
+        """Where to stop, if only what is there at the start is wanted."""
+
+    def initialOffset(self) -> Place:
+        return dict.fromkeys(sorted(self._patterns), 0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._request.max_files
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._newest()
+
+    def latestOffset(self, start: Place, limit: ReadLimit) -> Place:
+        newest = self._newest() if self._last is None else self._last
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else max(newest.values())
+        begun = {stream: start.get(stream, 0) for stream in newest}
+        return {stream: max(begun[stream], min(newest[stream], begun[stream] + most)) for stream in newest}
+
+    def _newest(self) -> Place:
+        log = self._log()
+        log.look()
+        return {stream: len(log.files[stream]) for stream in sorted(self._patterns)}
+
+    def _log(self) -> FileLog:
+        return FileLog(self._folder, self._patterns, self._owner)
+
+    def partitions(self, start: Place, end: Place) -> Sequence[InputPartition]:
+        return [] if start == end else [FilesRead(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, FilesRead)
+        log = self._log()
+        engine = self._engine_at(partition.start, log)
+        yield from self._results(engine, log.between(partition.start, partition.end))
+        engine.checkpoint(self._state(partition.end))
+        _at_work[self._folder] = state_name(partition.end), engine
+
+    def _results(self, engine: Engine, files: Mapping[str, list[str]]) -> Iterator[pa.RecordBatch]:
+        """What comes out when these files are pushed."""
+        query = self._request.only_query(engine)
+        feeds = open_feeds(engine, {stream: [paths] for stream, paths in files.items()})
+        try:
+            for step in read_in_time_order(feeds):
+                if step.batch is not None:
+                    push_batch(engine, step.stream, step.batch)
+                    yield from label_instants(query.results()).to_batches()
+        finally:
+            for feed in feeds:
+                feed.close()
+
+    def _engine_at(self, place: Place, log: FileLog) -> Engine:
+        """The engine as it is when all files up to a place have been pushed."""
+        name, engine = _at_work.pop(self._folder, ("", None))
+        if engine is not None and name == state_name(place):
+            return engine
+        saved = [one for one in self._saved() if all(one[s] <= place.get(s, 0) for s in one)]
+        if saved:
+            newest = max(saved, key=lambda one: sum(one.values()))
+            engine = Engine.restore(self._state(newest))
+        else:
+            newest = self.initialOffset()
+            engine = self._request.engine()
+            self._request.only_query(engine)
+            load_tables(engine, {name: [[one]] for name, one in self._tables.items()})
+        for _ in self._results(engine, log.between(newest, place)):
+            pass  # given before
+        return engine
+
+    def _saved(self) -> list[Place]:
+        """The places of which there is a state."""
+        streams = sorted(self._patterns)
+        found = []
+        for path in Path(self._folder).glob("files-*.penstock"):
+            counts = [int(one) for one in re.findall(r"\d+", path.stem)]
+            if len(counts) == len(streams):
+                found.append(dict(zip(streams, counts, strict=True)))
+        return found
+
+    def _state(self, place: Place) -> Path:
+        return Path(self._folder, f"{state_name(place)}.penstock")
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing before this place is asked for again."""
+        for place in self._saved():
+            if place != end and all(place[stream] <= end.get(stream, 0) for stream in place):
+                self._state(place).unlink(missing_ok=True)
+
+
+def state_name(place: Place) -> str:
+    return "-".join(["files", *(str(place[stream]) for stream in sorted(place))])

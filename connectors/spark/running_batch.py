@@ -1,0 +1,41 @@
+"""What Spark knows of the batch at work: whose it is, and its watermark.
+
+A batch's DataFrame carries neither. The query is a property of the thread that calls the sink; its
+watermark is what Spark wrote to the checkpoint's offsets before it began the batch, so a replay has the
+same. It is a promise of the batches before: the latest time of each input less its delay, and the least (or
+as `spark.sql.streaming.multipleWatermarkPolicy` says, the greatest) of all inputs. 0: none was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBatch:
+    """A batch of a streaming query; without a query if the sink was called by hand."""
+
+    query_id: str | None
+    watermark_us: int | None
+
+
+def running_batch(session: SparkSession) -> RunningBatch:
+    """The batch in which this is called."""
+    if not hasattr(session, "_jsparkSession"):
+        raise UsageError("Expected a session in the driver's own process, found one of Spark Connect")
+    query_id = session.sparkContext.getLocalProperty(QUERY_ID)
+    if query_id is None:
+        return RunningBatch(None, None)
+    for query in session._jsparkSession.sharedState().activeStreamingQueries().values():
+        if query.id().toString() == query_id:
+            watermark_ms = query.lastExecution().offsetSeqMetadata().batchWatermarkMs()
+            return RunningBatch(query_id, watermark_ms * 1000 if watermark_ms > 0 else None)
+    return RunningBatch(query_id, None)

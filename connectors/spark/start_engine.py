@@ -1,0 +1,77 @@
+"""An engine to begin with, and one restored that has to run the queries it is given now.
+
+Between two runs queries may have been added or taken out. Those that were added start where the streams
+stand; those that were taken out are dropped; what the others have seen stays. A query whose text has
+changed is refused, as its results would be two answers in one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+import penstock
+from penstock.engine.errors import UsageError
+
+
+class Setup:
+    """What an engine of the sink is made of, checked once when the sink is made."""
+
+    def __init__(self, sql: str, tables: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self._sql = sql
+        self._options = options
+        self._tables = tables
+        declared = self._make()
+        if not declared.streams:
+            raise UsageError(
+                "Expected a stream, found none: give its DataFrame in `streams`, or CREATE STREAM"
+            )
+        if not declared.queries:
+            raise UsageError("Expected a query, found none: write CREATE QUERY")
+        self.tables = declared.tables
+        self.time_columns = {stream: declared.time_column(stream) for stream in declared.streams}
+        self.result_schemas: dict[str, pa.Schema] = {
+            name: query.schema for name, query in declared.queries.items()
+        }
+
+    def go_on(self, restored: penstock.Engine | None) -> penstock.Engine:
+        """The engine for the next batch: a new one, or the restored one with the queries of now."""
+        engine = self._make()
+        if restored is None:
+            for name, rows in self._tables.items():
+                engine.push(name, rows.toArrow() if hasattr(rows, "toArrow") else rows)
+            return engine
+        for kind, now, before in (
+            ("streams", engine.streams, restored.streams),
+            ("tables", engine.tables, restored.tables),
+        ):
+            if now != before:
+                raise UsageError(f"Expected the {kind} of the saved state, {show(before)}, found {show(now)}")
+        for name, query in restored.queries.items():
+            if name not in engine.queries:
+                query.drop()
+        for name, query in engine.queries.items():
+            if name not in restored.queries:
+                restored.query(query.sql, name)
+            elif restored.queries[name].sql != query.sql:
+                raise UsageError(
+                    f"Expected query `{name}` as it was when its state was saved, found another text: "
+                    "give it another name"
+                )
+        return restored
+
+    def _make(self) -> penstock.Engine:
+        engine = penstock.Engine(**self._options)
+        engine.execute(self._sql)
+        return engine
+
+
+def show(relations: Mapping[str, pa.Schema]) -> str:
+    """`s (ts timestamp[us], x int64)`."""
+    written = [
+        f"{name} ({', '.join(f'{field.name} {field.type}' for field in schema)})"
+        for name, schema in relations.items()
+    ]
+    return f"`{', '.join(written)}`" if written else "none"

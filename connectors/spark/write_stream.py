@@ -1,0 +1,136 @@
+"""A stream of Spark fed to queries: `df.writeStream.format("penstock")`.
+
+Tasks put their rows aside under `stateLocation`, in files of their own. When all tasks of batch N are done,
+one process pushes them in time order into the engine as it was after batch N-1, writes the results of every
+query under `outputLocation` and saves the engine as `batch-N`, in this order. Spark gives a batch again that
+it has not noted as done, with the same rows: then the engine starts from N-1 again, and results and state are
+replaced by their equals. So every result is there once (the protocol of sink.py, whose files have the same
+layout):
+
+    <outputLocation>/query=<name>/batch=<id>/results.parquet
+
+The rows are those of one stream, or of several, tagged by `tag_streams`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from penstock.api import Engine
+from penstock.connectors.inputs import Input, expand
+
+from .outputs import folder_name
+from .request import Request
+from .running_batch import QUERY_ID
+from .saved_states import SavedStates
+from .schema import declare_stream, label_instants
+from .split_batch import split_batch
+from .start_engine import Setup
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+BATCH_ID = "streaming.sql.batchId"
+ASIDE = "rows"
+
+_at_work: dict[str, tuple[int, Engine]] = {}
+"""By folder, in this process: the last batch an engine has seen, and the engine."""
+
+
+@dataclass(frozen=True)
+class RowsAside(WriterCommitMessage):
+    """Where a task has put its rows, and for which query of Spark's."""
+
+    path: str
+    query_id: str | None
+
+
+class EngineFeed(DataSourceStreamArrowWriter):
+    """Spark makes one for each task, which writes, and one for each batch, which commits."""
+
+    def __init__(self, request: Request, schema: StructType) -> None:
+        self._folder = request.require("stateLocation")
+        self._output = request.require("outputLocation")
+        declared = f"{declare_stream(request.stream, schema)}\n" if request.stream else ""
+        bare = Setup(declared + request.sql, {}, request.engine_options)
+        tables = {
+            name: read_table(pattern, bare.tables[name])
+            for name, pattern in request.tables(bare.tables).items()
+        }
+        self._setup = Setup(declared + request.sql, tables, request.engine_options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        batch_id = context.getLocalProperty(BATCH_ID) if context else None
+        query_id = context.getLocalProperty(QUERY_ID) if context else None
+        path = Path(self._folder, ASIDE, f"batch-{batch_id}", f"{uuid.uuid4().hex}.arrow")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        writer = None
+        for batch in iterator:
+            if writer is None:
+                writer = pa.ipc.new_stream(path, batch.schema)
+            writer.write_batch(batch)
+        if writer is None:
+            return RowsAside("", query_id)
+        writer.close()
+        return RowsAside(str(path), query_id)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        aside = [one for one in messages if isinstance(one, RowsAside)]
+        query_id = next((one.query_id for one in aside), None)
+        # 1. the engine as it was after the batch before
+        states = SavedStates(self._folder)
+        last, engine = _at_work.pop(self._folder, (-1, None))
+        if engine is None or last != batchId - 1:
+            engine = self._setup.go_on(states.load(batchId, query_id))
+        # 2. the rows, in time order
+        parts = [pa.ipc.open_stream(one.path).read_all() for one in aside if one.path]
+        if parts:
+            table = pa.concat_tables(parts)
+            for stream, rows in split_batch(table, self._setup.time_columns).items():
+                engine.push(stream, rows)
+        # 3. results, then state
+        for name, query in engine.queries.items():
+            self._replace(
+                Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results()
+            )
+        states.save(engine, batchId, query_id)
+        _at_work[self._folder] = batchId, engine
+        shutil.rmtree(Path(self._folder, ASIDE), ignore_errors=True)  # also what failed tasks have left
+
+    @staticmethod
+    def _replace(folder: Path, results: pa.Table) -> None:
+        """The results of a batch, whole or not at all, in place of what an earlier try has written."""
+        if not results.num_rows:
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        made = folder / f".{uuid.uuid4().hex}"
+        pq.write_table(label_instants(results), made)
+        os.replace(made, folder / "results.parquet")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        shutil.rmtree(Path(self._folder, ASIDE, f"batch-{batchId}"), ignore_errors=True)
+
+
+def read_table(pattern: str, schema: pa.Schema) -> pa.Table:
+    """The rows of a static table."""
+    source = Input(expand(pattern), schema, None, [])
+    try:
+        batches = []
+        while (batch := source.read()) is not None:
+            batches.append(batch.data)
+    finally:
+        source.close()
+    return pa.Table.from_batches(batches, schema)

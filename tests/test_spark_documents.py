@@ -1,0 +1,34 @@
+"""What the documents and examples say of Spark runs."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from test_documents import count_shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_readme(spark: SparkSession) -> None:
+    assert count_shown(of_spark=True) >= 5
+
+
+def test_example_of_the_sink(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "spark_sink.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "first run:  120,000 rows\nsecond run: 120,000 rows\n" in printed
+    assert printed.count(" results\n") == 4
+    assert "|2026-01-05 08:20:00|" in printed
+
+
+def test_example_of_the_source(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "spark_source.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "|2026-01-01 00:00:30|0       |" in printed
+    assert "after 3 files of each stream: 100 muggy pairs" in printed
