@@ -29,7 +29,7 @@ class Probes:
     end                  rows of the probed side below this are to be inserted when all is done
     """
 
-    __slots__ = ("cursor", "end", "key_high", "key_low", "row_from", "row_until")
+    __slots__ = ("cursor", "end", "key_high", "key_low", "one_by_one", "row_from", "row_until")
 
     def __init__(
         self, key_low: NDArray, key_high: NDArray, row_from: NDArray, row_until: NDArray, end: int
@@ -40,6 +40,8 @@ class Probes:
         self.row_until = row_until
         self.end = end
         self.cursor = np.zeros(CURSOR_SLOTS, np.int64)
+        self.one_by_one = False
+        """Whether an index that can serve many probers at once has found that not worth it."""
 
     @property
     def done(self) -> bool:
