@@ -12,14 +12,14 @@ move to the front of new arrays, and links and heads are moved by the same dista
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
 from ..kernels.hash import link_rows, run_hash
-from ..kernels.hash_rounds import ROOM, count_cells, count_pairs, count_slices, find_pairs
+from ..kernels.hash_rounds import count_cells, count_pairs, count_slices, find_pairs
 from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
@@ -28,6 +28,10 @@ MIN_ROWS = 256
 MANY_ROWS = 65_536
 MIN_BUCKETS = 256
 MAX_PLACES = 1 << 31
+
+Work: TypeAlias = tuple[
+    NDArray, NDArray, NDArray, int, int, NDArray, NDArray, NDArray, NDArray, int, NDArray
+]  # fmt: skip
 
 
 class HashIndex:
@@ -61,7 +65,7 @@ class HashIndex:
             found, self._inserted = find_pairs(*self._work(probes), out_prober, out_row)
             if found or probes.done:
                 return int(found)
-            probes.one_by_one = len(out_row) >= ROOM  # many matches each: they need not walk together
+            probes.one_by_one = True  # many matches each: they need not walk together
         found, self._inserted = run_hash(*self._work(probes), out_prober, out_row)
         return int(found)
 
@@ -69,8 +73,8 @@ class HashIndex:
         origin = self._origin
         check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted)
 
-    def _work(self, probes: Probes) -> tuple[Any, ...]:
-        """What is there and who probes, as the kernels take it."""
+    def _work(self, probes: Probes) -> Work:
+        """What is there and who probes, a tuple as the kernels take it."""
         return (
             self._keys, self._links, self._heads, self._origin, self._inserted,
             probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end, probes.cursor,

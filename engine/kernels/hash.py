@@ -58,8 +58,8 @@ def run_hash(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Insert and probe in order (see indexes/index.py). Returns (pairs, places inserted so far).
 
-    The caller owns out_prober and out_row; when they are full the cursor says where to go on. One prober after
-    the other, each to its end: for few probers, or for many matches a prober (else see hash_rounds.py).
+    The caller owns out_prober and out_row; when they are full the cursor says where to go on. One prober
+    after the other, each to its end: where each has many matches (else see hash_rounds.py).
     """
     shift = shift_of(len(heads))
     space = len(out_row)

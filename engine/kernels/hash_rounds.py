@@ -30,7 +30,7 @@ ROOM = 4_096  # matches of a block that are put into order together
 
 @expand
 def end_of_block(row_from, row_until, at):  # type: ignore[no-untyped-def]
-    """Probers [at, here) walk together: fewer if the rows that come meanwhile are many among the live ones."""
+    """Probers [at, here) walk together: fewer if the rows that come meanwhile are many of the live ones."""
     few = (row_until[at] - row_from[at]) // 4 + 16
     stop = min(at + BLOCK, len(row_from))
     while stop > at + 1 and row_until[stop - 1] - row_until[at] > few:
@@ -47,8 +47,10 @@ def insert(keys, links, heads, shift, inserted, until):  # type: ignore[no-untyp
 
 
 @expand
-def set_out(heads, shift, origin, key_low, key_high, row_from, at, stop, walkers, places):  # type: ignore[no-untyped-def]
-    """Put those probers of [at, stop) that have a row to look at, and that row's place, in front; how many."""
+def set_out(  # type: ignore[no-untyped-def]
+    heads, shift, origin, key_low, key_high, row_from, at, stop, walkers, places
+):
+    """Put those of the probers [at, stop) that have a row to look at, and its place, in front; how many."""
     count = np.int64(0)
     for prober in range(at, stop):
         place = np.int64(heads[bucket_of(key_low[prober], shift)])
@@ -60,7 +62,9 @@ def set_out(heads, shift, origin, key_low, key_high, row_from, at, stop, walkers
 
 
 @expand
-def walk(keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, found):  # type: ignore[no-untyped-def]
+def walk(  # type: ignore[no-untyped-def]
+    keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, found
+):
     """One round: each looks at its row and goes on. Returns (how many are still under way, matches in all).
 
     Written whether it matches or not, and kept if it does; the same with who goes on.
@@ -104,7 +108,8 @@ def find_pairs(  # type: ignore[no-untyped-def]
         room = min(ROOM, len(out_row) - found)
         while count and more + count <= room:
             count, more = walk(
-                keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, more
+                keys, links, origin, key_low, row_from, row_until,
+                walkers, places, count, hits, hit_places, more,
             )  # fmt: skip
         if count:
             cursor[PROBER] = at
@@ -200,7 +205,8 @@ def count_slices(  # type: ignore[no-untyped-def]
                 total += found
                 found = np.int64(0)
             count, found = walk(
-                keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, found
+                keys, links, origin, key_low, row_from, row_until,
+                walkers, places, count, hits, hit_places, found,
             )  # fmt: skip
         at = stop
     find_ages(times, pos, origin - base, hits, hit_places, found, ages)
@@ -212,7 +218,9 @@ def count_slices(  # type: ignore[no-untyped-def]
 
 
 @expand
-def find_cells(prober_cells, leaves, leaf_ahead, stride, hits, hit_places, count, cells):  # type: ignore[no-untyped-def]
+def find_cells(  # type: ignore[no-untyped-def]
+    prober_cells, leaves, leaf_ahead, stride, hits, hit_places, count, cells
+):
     """Where the slices of the leaves of each match begin."""
     for i in range(count):
         cells[i] = prober_cells[hits[i]] + stride * np.int64(leaves[hit_places[i] + leaf_ahead])
@@ -246,7 +254,8 @@ def count_cells(  # type: ignore[no-untyped-def]
                 total += found
                 found = np.int64(0)
             count, found = walk(
-                keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, found
+                keys, links, origin, key_low, row_from, row_until,
+                walkers, places, count, hits, hit_places, found,
             )  # fmt: skip
         at = stop
     find_ages(times, pos, origin - base, hits, hit_places, found, ages)

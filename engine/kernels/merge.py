@@ -11,6 +11,8 @@ import numpy as np
 
 from .jit import expand, kernel
 
+AT_ONCE = 256  # pairs of one list
+
 
 @expand
 def first_from(prober, low, high, bound):  # type: ignore[no-untyped-def]
@@ -26,7 +28,7 @@ def first_from(prober, low, high, bound):  # type: ignore[no-untyped-def]
 
 @expand
 def pairs_before(prober, at, stop):  # type: ignore[no-untyped-def]
-    """How many of the pairs [at, stop) have a prober below the first one's, below the next, ... the last + 1."""
+    """The first prober of the pairs [at, stop), and how many of them have one below it, below it + 1, ..."""
     first = prober[at] if at < stop else 0
     last = prober[stop - 1] if at < stop else -1
     before = np.zeros(last - first + 2, np.int64)
@@ -63,19 +65,24 @@ def merge_pairs(  # type: ignore[no-untyped-def]
     # 2. how many pairs are before those of each prober in the other list
     a_low, a_before = pairs_before(a_prober, a_at, a_stop)
     b_low, b_before = pairs_before(b_prober, b_at, b_stop)
-    # 3. to their places
-    last = len(b_before) - 1
-    for k in range(a_at, a_stop):
-        prober = a_prober[k]
-        to = k - a_at + b_before[min(max(a_seen[prober] - b_first - b_low, 0), last)]
-        out_ts[to] = a_ts[prober]
-        out_left[to] = a_first + prober
-        out_right[to] = a_row[k]
-    last = len(a_before) - 1
-    for k in range(b_at, b_stop):
-        prober = b_prober[k]
-        to = k - b_at + a_before[min(max(b_seen[prober] - a_first - a_low, 0), last)]
-        out_ts[to] = b_ts[prober]
-        out_left[to] = b_row[k]
-        out_right[to] = b_first + prober
+    # 3. to their places, some of each list in turn: neighbours in the output are written while it is at hand
+    a_last, b_last = len(a_before) - 1, len(b_before) - 1
+    i, j = a_at, b_at
+    while i < a_stop or j < b_stop:
+        a_end, b_end = min(i + AT_ONCE, a_stop), b_stop
+        if a_end < a_stop:
+            b_end = b_at + b_before[min(max(a_seen[a_prober[a_end]] - b_first - b_low, 0), b_last)]
+        for k in range(i, a_end):
+            prober = a_prober[k]
+            to = k - a_at + b_before[min(max(a_seen[prober] - b_first - b_low, 0), b_last)]
+            out_ts[to] = a_ts[prober]
+            out_left[to] = a_first + prober
+            out_right[to] = a_row[k]
+        for k in range(j, b_end):
+            prober = b_prober[k]
+            to = k - b_at + a_before[min(max(b_seen[prober] - a_first - a_low, 0), a_last)]
+            out_ts[to] = b_ts[prober]
+            out_left[to] = b_row[k]
+            out_right[to] = b_first + prober
+        i, j = a_end, b_end
     return a_stop - a_at + b_stop - b_at, a_stop, b_stop
