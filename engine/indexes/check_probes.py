@@ -17,6 +17,6 @@ def check_probes(probes: Probes, tail: int, end: int, inserted: int) -> None:
         oldest, newest = int(probes.row_from[0]), int(probes.row_until[-1])
         assert oldest >= tail, f"expected rows from {oldest} on, found those below {tail} purged"
         assert newest <= end, f"expected keys of rows below {newest}, found {end}"
-        if not probes.cursor[PROBER] and not probes.cursor[RESUME]:
+        if not (probes.cursor[PROBER] or probes.cursor[RESUME] or probes.one_by_one):
             first = int(probes.row_until[0])
             assert first >= inserted, f"expected a prober of rows below {inserted}, found {first}"

@@ -12,13 +12,14 @@ move to the front of new arrays, and links and heads are moved by the same dista
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
-from ..kernels.hash import count_cells, count_slices, link_rows, run_hash
+from ..kernels.hash import link_rows, run_hash
+from ..kernels.hash_rounds import count_cells, count_pairs, count_slices, find_pairs
 from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
@@ -27,7 +28,10 @@ MIN_ROWS = 256
 MANY_ROWS = 65_536
 MIN_BUCKETS = 256
 MAX_PLACES = 1 << 31
-COUNTED_AT_ONCE = 4_096  # pairs whose slices are looked up together
+
+Work: TypeAlias = tuple[
+    NDArray, NDArray, NDArray, int, int, NDArray, NDArray, NDArray, NDArray, int, NDArray
+]  # fmt: skip
 
 
 class HashIndex:
@@ -53,15 +57,28 @@ class HashIndex:
         self._end += len(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(
-            probes, self._origin + self._tail, self._origin + self._end, self._origin + self._inserted
-        )
-        found, self._inserted = run_hash(
-            self._keys, self._links, self._heads, self._origin, self._inserted,
-            probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end,
-            probes.cursor, out_prober, out_row, counting,
-        )  # fmt: skip
+        self._check_probes(probes)
+        if counting:
+            found, self._inserted = count_pairs(*self._work(probes))
+            return int(found)
+        if not probes.one_by_one:
+            found, self._inserted = find_pairs(*self._work(probes), out_prober, out_row)
+            if found or probes.done:
+                return int(found)
+            probes.one_by_one = True  # many matches each: they need not walk together
+        found, self._inserted = run_hash(*self._work(probes), out_prober, out_row)
         return int(found)
+
+    def _check_probes(self, probes: Probes) -> None:
+        origin = self._origin
+        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted)
+
+    def _work(self, probes: Probes) -> Work:
+        """What is there and who probes, a tuple as the kernels take it."""
+        return (
+            self._keys, self._links, self._heads, self._origin, self._inserted,
+            probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end, probes.cursor,
+        )  # fmt: skip
 
     def run_slices(
         self,
@@ -78,21 +95,15 @@ class HashIndex:
         combination of leaves has slices of its own: (where those of each prober begin, int64; leaves of the
         rows, int32; by how much they are moved per leaf).
         """
-        check_probes(
-            probes, self._origin + self._tail, self._origin + self._end, self._origin + self._inserted
-        )
+        self._check_probes(probes)
         arguments = (
-            self._keys, self._links, self._heads, self._origin, self._inserted,
-            probes.key_low, probes.row_from, probes.row_until, probes.end, probes.cursor,
-            times, pos.data, pos.base, slices.ends, slices.first, slices.shift, histogram,
-            np.empty(COUNTED_AT_ONCE, np.int64),
+            *self._work(probes), times, pos.data, pos.base, slices.ends, slices.first, slices.shift, histogram
         )  # fmt: skip
         if cells is None:
             found, self._inserted = count_slices(*arguments)
         else:
             of_prober, leaves, stride = cells
-            room = np.empty(COUNTED_AT_ONCE, np.int64)
-            found, self._inserted = count_cells(*arguments, room, of_prober, leaves.data, leaves.base, stride)
+            found, self._inserted = count_cells(*arguments, of_prober, leaves.data, leaves.base, stride)
         return int(found)
 
     def purge(self, row: int) -> None:

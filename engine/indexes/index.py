@@ -8,7 +8,7 @@ nothing of time, of windows or of the other direction, and each direction can ha
     for each prober i:   insert rows up to row_until[i]   drop rows below row_from[i]
                          emit rows with key_low[i] <= key <= key_high[i]
 
-A probe that fills the output stops there; the cursor remembers where, and the next call goes on.
+Who finds the output full stops there; the cursor remembers where, and the next call goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Probes:
     end                  rows of the probed side below this are to be inserted when all is done
     """
 
-    __slots__ = ("cursor", "end", "key_high", "key_low", "row_from", "row_until")
+    __slots__ = ("cursor", "end", "key_high", "key_low", "one_by_one", "row_from", "row_until")
 
     def __init__(
         self, key_low: NDArray, key_high: NDArray, row_from: NDArray, row_until: NDArray, end: int
@@ -40,6 +40,8 @@ class Probes:
         self.row_until = row_until
         self.end = end
         self.cursor = np.zeros(CURSOR_SLOTS, np.int64)
+        self.one_by_one = False
+        """Whether an index that can serve many probers at once has found that not worth it."""
 
     @property
     def done(self) -> bool:
@@ -55,7 +57,9 @@ class Index(Protocol):
         """Take the keys of the rows that come next; `run` inserts them when their turn has come."""
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        """Serve probers until all are served or the output is full; how many pairs were found.
+        """Serve probers until all are served or there is no room for the next; how many pairs were found.
+
+        That is none only if all are served.
 
         Pairs go into out_prober (position of the prober) and out_row (row number), same length, at least 1.
         When counting, nothing is written and the output is never full.

@@ -7,6 +7,8 @@ import numpy as np
 from .jit import expand, kernel
 from .slices import slice_of
 
+TOGETHER = 4_096  # pairs whose slices are looked up together
+
 
 @expand
 def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]

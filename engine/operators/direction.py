@@ -48,8 +48,8 @@ class Direction:
         if self.probes.done or 2 * left > len(self.row):
             return
         prober, row = self.prober, self.row
-        if self.count == len(row) < MAX_PAIRS:
-            self.prober, self.row = (np.empty(2 * self.count, np.int64) for _ in range(2))
+        if self.count and len(row) < MAX_PAIRS:  # it was too small
+            self.prober, self.row = (np.empty(2 * len(row), np.int64) for _ in range(2))
         self.prober[:left] = prober[self.at : self.count]
         self.row[:left] = row[self.at : self.count]
         found = self.shelf.index.run(self.probes, self.prober[left:], self.row[left:], False)

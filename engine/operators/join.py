@@ -32,10 +32,10 @@ from ..batch import NO_ROWS, Batch, Gather, View
 from ..cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
 from ..cell_counts import CellCounts
 from ..coverage import note_coverage
-from ..indexes.hash import COUNTED_AT_ONCE, HashIndex
+from ..indexes.hash import HashIndex
 from ..indexes.index import Probes
 from ..kernels.bounds import meet, precede
-from ..kernels.cells import add_pairs
+from ..kernels.cells import TOGETHER, add_pairs
 from ..kernels.merge import merge_pairs
 from ..kernels.pairs import ROW_BITS, ROW_MASK, take_pairs_of
 from ..kernels.slices import Slices
@@ -406,7 +406,7 @@ class WindowJoin:
         add_pairs(
             direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
             of_prober, leaves.data, leaves.base, stride, slices.ends, slices.first, slices.shift, histogram,
-            np.empty(COUNTED_AT_ONCE, np.int64), np.empty(COUNTED_AT_ONCE, np.int64),
+            np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64),
         )  # fmt: skip
         return found
 
@@ -621,9 +621,10 @@ class WindowJoin:
         ts, left_rows, right_rows = (np.empty(room, np.int64) for _ in range(3))
         if not room:
             return ts, left_rows, right_rows
+        assert a.probes is not None and b.probes is not None, "no batch is being worked"
         count, a.at, b.at = merge_pairs(
-            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row,
-            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row,
+            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row, a.probes.row_until,
+            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row, b.probes.row_until,
             ts, left_rows, right_rows,
         )  # fmt: skip
         return ts[:count], left_rows[:count], right_rows[:count]
