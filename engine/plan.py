@@ -472,6 +472,14 @@ def hops_of(plan: PlanNode) -> Hops | None:
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
 
 
+def starts_full(plan: PlanNode) -> bool:
+    """Whether it can give rows before any have come: those of a table, or a total."""
+    return any(
+        isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
+        for node in plan_nodes(plan)
+    )
+
+
 def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     """Types of the columns a node gives."""
     match node:

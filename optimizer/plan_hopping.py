@@ -25,8 +25,8 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
+    starts_full,
 )
-from penstock.engine.runtime import starts_full
 
 from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
