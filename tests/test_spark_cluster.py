@@ -99,7 +99,7 @@ def check_ledger(folder: Path) -> None:
     for name in expected:
         found: Counter[Any] = Counter()
         for file in (folder / "out" / f"query={name}").rglob("*.parquet"):
-            found += bag(pq.read_table(file, partitioning=None))
+            found += bag(pq.read_table(file, partitioning=None, coerce_int96_timestamp_unit="us"))
         found = until_end(found)
         ledger = {
             "lost": (expected[name] - found).total(),
