@@ -30,7 +30,8 @@ CREATE QUERY pairs AS
 CREATE QUERY high AS SELECT id FROM a WHERE v > 0.5;
 """
 
-# Argument 1: the folder of the streams; 2: the cluster; 3: by batch, the processes to kill in its midst.
+# Argument 1: the folder of the streams; 2: the cluster; 3: by batch, whose executor to kill in its midst
+# (0: one of the driver's own), and whether its parent goes too.
 DRIVER = """
 import json, os, signal, sys, threading
 from pathlib import Path
@@ -42,7 +43,6 @@ folder, master, victims = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]
 spark = local_session(settings={"spark.master": master, "spark.executor.memory": "700m"})
 scaled = scale_out(QUERIES, both_streams(spark, folder), buckets=4)
 write = scaled.write(str(folder / "out"))
-tasks = spark.sparkContext.statusTracker()
 
 def kill(pids):
     for pid in pids:
@@ -51,11 +51,10 @@ def kill(pids):
 
 def write_and_kill(frame, batch_id):
     if str(batch_id) in victims:
-        pids = victims[str(batch_id)]
-        if pids == "executor":
-            executors = descendants(spark.sparkContext._gateway.proc.pid, "CoarseGrainedExecutorBackend")
-            pids = executors[:1]
-        threading.Timer(0.7, kill, [pids]).start()
+        parent, too = victims[str(batch_id)]
+        parent = parent or spark.sparkContext._gateway.proc.pid
+        executors = descendants(parent, "CoarseGrainedExecutorBackend")
+        threading.Timer(0.7, kill, [executors[:1] + [parent] * too]).start()
     write(frame, batch_id)
 
 writer = scaled.frame.writeStream.foreachBatch(write_and_kill)
@@ -128,18 +127,18 @@ def add_streams(folder: Path, shares: list[int]) -> None:
 def test_an_executor_is_killed(tmp_path: Path) -> None:
     """One of two, while a batch is at work: its buckets go on elsewhere, from Spark's state store."""
     add_streams(tmp_path, [30, 60, 100])
-    printed = run_driver(tmp_path, "local-cluster[2,1,700]", {1: "executor"})
+    printed = run_driver(tmp_path, "local-cluster[2,1,700]", {1: (0, False)})
     assert "killed 1" in printed
     check_ledger(tmp_path)
 
 
 @pytest.mark.slow
 def test_a_worker_is_killed(tmp_path: Path) -> None:
-    """A master and two workers, as processes of their own; one worker goes, and its executor with it."""
+    """A master and two workers, as processes of their own; an executor goes, then a worker with its own."""
     add_streams(tmp_path, [15, 30, 45, 60, 75, 100])
     with standalone(tmp_path) as (master, workers):
-        printed = run_driver(tmp_path, master, {1: "executor", 3: [workers[0]]})
-    assert "killed 1\nkilled 1" in printed
+        printed = run_driver(tmp_path, master, {1: (workers[1], False), 3: (workers[0], True)})
+    assert "killed 1\nkilled 2" in printed
     check_ledger(tmp_path)
 
 

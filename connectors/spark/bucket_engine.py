@@ -12,10 +12,13 @@ nothing else.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -24,14 +27,28 @@ from penstock.engine.errors import UsageError
 
 from .bucket_state import BucketState, Head, Step
 from .pack_rows import to_blob
+from .running_batch import QUERY_ID
 from .start_engine import Setup
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-_at_hand: dict[tuple[str, int], tuple[str, Engine]] = {}
-"""In this worker, by setup and bucket: the mark of the last step, and the engine after it."""
+KEPT_S = 600.0
+"""How long a worker keeps an engine that it is not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """The engine after a step."""
+
+    mark: str
+    engine: Engine
+    since_s: float
+
+
+_at_hand: dict[tuple[str | None, int], AtHand] = {}
+"""In this worker, by Spark's query and bucket."""
 
 
 class BucketEngine(StatefulProcessor):
@@ -65,17 +82,25 @@ class BucketEngine(StatefulProcessor):
     def _work(self, bucket: int, step: Step) -> Iterator[Row]:
         # 1. the engine as it was after the step before
         head = self._state.head()
-        engine = self._engine_after(head, bucket)
+        at_hand = self._take(bucket)
+        engine = self._engine_after(head, at_hand)
         # 2. time and rows in, results out
         step.run(engine, self._setup.time_columns)
         results = {name: query.results() for name, query in engine.queries.items()}
         # 3. the state
         after = self._state.save(head, step, engine, self._layout, self._queries)
-        _at_hand[self._queries, bucket] = after.mark, engine
+        _at_hand[query_id(), bucket] = AtHand(after.mark, engine, time.monotonic())
         return iter([Row(query=name, rows=to_blob(one)) for name, one in results.items() if one.num_rows])
 
-    def _engine_after(self, head: Head | None, bucket: int) -> Engine:
-        mark, engine = _at_hand.pop((self._queries, bucket), ("", None))
+    @staticmethod
+    def _take(bucket: int) -> AtHand | None:
+        """The engine this worker has of the bucket: taken out, as it is of no use if the step fails."""
+        now_s = time.monotonic()
+        for place in [place for place, one in _at_hand.items() if now_s - one.since_s > KEPT_S]:
+            del _at_hand[place]
+        return _at_hand.pop((query_id(), bucket), None)
+
+    def _engine_after(self, head: Head | None, at_hand: AtHand | None) -> Engine:
         if head is None:
             return self._setup.go_on(None)
         if head.layout != self._layout:
@@ -83,6 +108,14 @@ class BucketEngine(StatefulProcessor):
                 f"Expected {head.layout} as in the checkpoint, found {self._layout}: "
                 "give the same `key` and `buckets`, or start anew with another checkpointLocation"
             )
-        if engine is None or mark != head.mark:
+        if at_hand is not None and at_hand.mark == head.mark:
+            engine = at_hand.engine
+        else:
             engine = self._state.restore(self._setup.time_columns)
         return engine if head.queries == self._queries else self._setup.go_on(engine)
+
+
+def query_id() -> str | None:
+    """Spark's name of the streaming query whose task this is."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(QUERY_ID)
