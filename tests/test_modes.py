@@ -76,6 +76,11 @@ def test_refused_modes(modes: Any, message: str) -> None:
         make().query(TWICE, modes=modes)
 
 
+def test_modes_without_hops_are_refused() -> None:
+    with pytest.raises(penstock.UsageError, match="with a query that has HOP BY, found one without"):
+        make().query(TWICE.partition(" HOP BY")[0], modes="CICO")
+
+
 def test_refused_execution() -> None:
     with pytest.raises(penstock.UsageError, match="Expected execution to be one of waat, taat, found `tat`"):
         make().query(TWICE, execution="tat")
