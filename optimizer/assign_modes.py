@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from penstock.engine.hops import Hops
 
 from .estimate_flows import Estimates
-from .hopping_cost import Costs, Flow, HoppingCosts
+from .hopping_cost import FORMS, Costs, Flow, HoppingCosts
 from .logical import (
     Aggregate,
     Distinct,
@@ -88,9 +88,9 @@ class Pricer:
             case UnionAll():
                 return costs.union(out)
             case Aggregate():
-                if plan_panes(node, Hops(self.estimates.hop_us), "delta") is None:
-                    return costs.group(inputs[0], out)
-                return costs.panes(inputs[0], out)
+                hops = Hops(self.estimates.hop_us)
+                forms = [form for form in FORMS if plan_panes(node, hops, form) is not None]
+                return costs.panes(inputs[0], out, forms)
             case _:
                 raise AssertionError(f"{type(node).__name__} has no modes")
 

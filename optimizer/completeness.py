@@ -14,6 +14,7 @@ from penstock.engine.plan import (
     ChangeJoinNode,
     LifetimeNode,
     MemberNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SourceNode,
@@ -63,7 +64,7 @@ def start_of(part: Part) -> int | None:
 
 def unwindowed(node: PlanNode) -> Iterator[str]:
     """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
-    if isinstance(node, ArriveNode | WholeWindowNode):
+    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):

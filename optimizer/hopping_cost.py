@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .modes import Form, Mode
+from .modes import Form, Mode, writes
 from .weights import Weights
 
 FORMS: tuple[Form, Form] = ("delta", "complete")
@@ -127,8 +127,8 @@ class HoppingCosts:
         complete = below.rows * w.hop_whole_group + out.rows * w.hop_say
         return self._converted(delta, complete, out)
 
-    def panes(self, below: Flow, out: Flow) -> Costs:
-        """An aggregate right above a window: both outputs without a conversion.
+    def panes(self, below: Flow, out: Flow, forms: Sequence[Form] = FORMS) -> Costs:
+        """An aggregate right above a window: these outputs from panes, without a conversion.
 
         It reads the stream itself, so the window below it, which is priced there, does not run.
         """
@@ -138,7 +138,8 @@ class HoppingCosts:
         whole = dict(self.group(below, out))
         if self.only == "complete":
             return whole
-        return whole | {"DIDO": combined + out.changes * w.hop_slot, "DICO": combined}
+        by_panes: Costs = {"DIDO": combined + out.changes * w.hop_slot, "DICO": combined}
+        return whole | {mode: cost for mode, cost in by_panes.items() if writes(mode) in forms}
 
     def union(self, out: Flow) -> Costs:
         """Rows are passed on (5.1.4: stateless in DIDO and CICO)."""

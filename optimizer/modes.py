@@ -114,8 +114,8 @@ def forced_modes(root: Node, forced: Forced) -> dict[int, Mode]:
         number = names.get(str(name).lower())
         if number is None:
             hint = did_you_mean(str(name), names) or ""
-            wrong = f"Expected modes of {', '.join(names)}, found one of `{name}`"
-            raise UsageError(f"{wrong}. {hint}".rstrip(". "))
+            wrong = f"Expected modes of {', '.join(f'`{one}`' for one in names)}, found one of `{name}`"
+            raise UsageError(f"{wrong}. {hint}" if hint.startswith("Did") else wrong)
         found[number] = known_mode(said)
     for one in operators:
         check_pair(operators, one, found)
@@ -140,7 +140,7 @@ def known_mode(mode: str) -> Mode:
     for known in MODES:
         if str(mode).upper() == known:
             return known
-    raise UsageError(f"Expected a mode to be one of {', '.join(MODES)} or auto, found `{mode}`")
+    raise UsageError(f"Expected a mode to be one of {', '.join(MODES)}, found `{mode}`")
 
 
 def fill_modes(root: Node, forced: Modes, emitted: Form) -> dict[int, Mode]:

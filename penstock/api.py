@@ -241,7 +241,7 @@ class Engine:
         """
         from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
-        from penstock.options import check_option
+        from penstock.options import check_modes, check_option
 
         self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
@@ -251,11 +251,12 @@ class Engine:
         require_text("a name", name)
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
-        hopping = modes or self._hopping[0], execution or self._hopping[1]
-        if isinstance(modes, str):
-            check_option("modes", modes)
+        hopping = self._hopping[0] if modes is None else modes, execution or self._hopping[1]
+        check_modes(hopping[0])
         check_option("execution", hopping[1])
         bound = bind_query(parse_query(sql), self._catalog)
+        if bound.hop is None and (modes, execution) != (None, None):
+            raise UsageError("Expected modes and execution with a query that has HOP BY, found one without")
         planned = self._plan(bound, count_only, name, None, hopping)
         query = self._start(name, bound, planned, count_only)
         query._hopping = hopping

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from penstock.engine.errors import UsageError, did_you_mean
 from penstock.engine.indexes.build import INDEX_KINDS
 
@@ -14,14 +16,27 @@ KNOWN = {
 }
 
 
+def closest(value: object, known: Sequence[str]) -> str:
+    """The word that was meant, perhaps; all of them have been named."""
+    hint = did_you_mean(str(value), known) or ""
+    return f". {hint}" if hint.startswith("Did") else ""
+
+
 def check_option(option: str, value: str) -> None:
     """A keyword of the engine must be known."""
     known = KNOWN[option]
     if value not in known:
-        hint = did_you_mean(str(value), known)
         raise UsageError(
-            f"Expected {option} to be one of {', '.join(known)}, found `{value}`. {hint or ''}".rstrip()
+            f"Expected {option} to be one of {', '.join(known)}, found `{value}`{closest(value, known)}"
         )
+
+
+def check_modes(modes: object) -> None:
+    """One mode for all operators, or modes by the names of operators; which names there are the plan says."""
+    if isinstance(modes, str):
+        check_option("modes", modes)
+    elif not isinstance(modes, Mapping):
+        raise UsageError(f"Expected modes as text or by the names of operators, found `{modes!r}`")
 
 
 def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
@@ -32,8 +47,7 @@ def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
         raise UsageError(f"Expected an index or a pair of them (left, right), found {len(pair)}")
     for kind in pair:
         if kind not in known:
-            hint = did_you_mean(str(kind), known) or ""
             said = f"Expected index to be one of {', '.join(known)}, or a pair of these, found `{kind}`"
-            raise UsageError(f"{said}. {hint}".rstrip(". "))
+            raise UsageError(said + closest(kind, known))
     left, right = (None if kind == "auto" else kind for kind in pair)
     return left, right

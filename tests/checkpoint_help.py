@@ -65,6 +65,8 @@ class Twins:
                 mine, theirs = (words_or_rows(each) for each in (query, twin))
                 assert mine == theirs, name
         assert one.explain() == two.explain()
+        assert one.explain(json=True) == two.explain(json=True)
+        assert one.explain(analyze=True) and two.explain(analyze=True)
         assert rows_said(one.stats()) == rows_said(two.stats())
         one._runtime._check()
         two._runtime._check()

@@ -317,3 +317,92 @@ def test_other_queries_notice_nothing() -> None:
             engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
     assert rows_of(engine.queries["q1"].results()) == rows_of(alone.queries["q0"].results())
     assert engine.queries["q0"].complete_from == EPOCH.replace(microsecond=9)
+
+
+# Hopping queries by hand
+
+
+HOPS = "SELECT k, SUM(v) AS s FROM s [RANGE 4 us] GROUP BY k HOP BY 2 us EMIT "
+
+
+@pytest.mark.parametrize("counting", [False, True])
+def test_an_altered_query_lets_its_share_in_the_panes_go(counting: bool) -> None:
+    """::
+
+    s       1 2 3 4 5 6 7 8 9      a row each
+    q0      |RANGE 4    |RANGE 2   altered after 5; the panes have edges at its beginnings
+    """
+    engine = engine_of()
+    query = engine.query(HOPS + "COMPLETE", "q0", count_only=counting)
+    other = engine.query(HOPS + "COMPLETE", "q1")
+    for ts in range(1, 6):
+        push(engine, (ts, 1, ts))
+    engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    for ts in range(6, 10):
+        push(engine, (ts, 1, ts))
+    assert query.complete_from == EPOCH.replace(microsecond=6)
+    (panes,) = engine._runtime.panes.values()
+    assert {(one.name, one.node.size) for one in panes.members} == {("q0", 2), ("q1", 4)}
+    assert query.count == 4
+    if not counting:
+        assert rows_of(query.results()) == [(2, 1, 3), (4, 1, 10), (6, 1, 11), (8, 1, 15)]
+    assert rows_of(other.results()) == [(2, 1, 3), (4, 1, 10), (6, 1, 18), (8, 1, 26)]
+    engine.execute("DROP QUERY q0; DROP QUERY q1")
+    assert not engine._runtime.panes and not engine._runtime._owners
+
+
+def test_deltas_of_panes_go_on_from_what_was_said() -> None:
+    """The panes have an edge at 2, so the answer at 10 is whole; no row enters and leaves there at once."""
+    engine = engine_of()
+    query = engine.query(HOPS + "DELTA", "q0")
+    for ts in range(1, 7):
+        push(engine, (ts, ts % 2, 1))
+    engine.execute("ALTER QUERY q0 SET WINDOW 8 us")
+    for ts in range(7, 20):
+        push(engine, (ts, ts % 2, 1))
+    assert query.complete_from == EPOCH.replace(microsecond=10)
+    changes = rows_of(query.results())
+    assert Counter(changes[-4:]) == Counter(
+        [(10, -1, k, 2) for k in (0, 1)] + [(10, 1, k, 4) for k in (0, 1)]
+    )
+
+
+def test_a_delta_goes_over_from_panes_to_rows_and_back() -> None:
+    """A window of more than 40 hops is not worth panes."""
+    engine = engine_of()
+    query = engine.query("SELECT COUNT(*) AS n FROM s [RANGE 4 us] HOP BY 1 us EMIT DELTA", "q0")
+    sizes = {60: 80, 180: 4, 200: 3}
+    for ts in range(1, 260):
+        push(engine, (ts, 1, 1))
+        if ts in sizes:
+            assert bool(engine._runtime.panes) is (ts != 180)
+            engine.execute(f"ALTER QUERY q0 SET WINDOW {sizes[ts]} us")
+    folded = Folded(query)
+    folded.read()
+    assert [list(folded.at(ts)) for ts in (50, 130, 179, 190, 250)] == [[(n,)] for n in (4, 4, 80, 4, 3)]
+
+
+def test_the_modes_of_a_query_stay_when_it_is_altered() -> None:
+    engine = engine_of()
+    engine.query(HOPS + "COMPLETE", "q0", modes="CICO")
+    push(engine, (1, 1, 1))
+    engine.execute("ALTER QUERY q0 SET WINDOW 2 us")
+    for ts in range(2, 9):
+        push(engine, (ts, 1, 1))
+    assert not engine._runtime.is_replanned("q0")
+    assert "aggregate 1 CICO" in engine.explain() and not engine._runtime.panes
+
+
+def test_what_fails_by_panes_with_the_new_window_alone_stops_the_query() -> None:
+    engine = engine_of()
+    for emit in ("COMPLETE", "DELTA"):
+        engine.query(HOPS.replace("RANGE 4", "RANGE 2") + emit, emit)
+    other = engine.query(HOPS.replace("RANGE 4", "RANGE 2") + "COMPLETE", "other")
+    push(engine, (1, 1, 1 << 62))
+    engine.execute("ALTER QUERY complete SET WINDOW 9 us; ALTER QUERY delta SET WINDOW 9 us")
+    push(engine, (3, 1, 1 << 62))
+    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `COMPLETE`"):
+        push(engine, (5, 1, 1 << 62), (7, 1, 1))
+    push(engine, (9, 1, 1))
+    assert other.count == 4
+    assert {one.name for panes in engine._runtime.panes.values() for one in panes.members} == {"other"}

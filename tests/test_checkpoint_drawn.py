@@ -18,6 +18,7 @@ from query_trees import Trees
 
 import penstock
 from penstock.engine.scheduler import RoundRobin, Shuffled
+from penstock.optimizer.modes import MODES
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
 APPROACHES = ["auto", "ita", "nta", "time-message", "piggyback"]
@@ -29,6 +30,8 @@ FILTERS = [
 SELECTS = ["k > 0", "v > 0.5", "s = 'a'", "k = 1 AND v < 1", "s LIKE 'b%'"]
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.float64()), ("s", pa.string())])
 TABLE = pa.table({"k": pa.array([1, 1, 2, None], pa.int64()), "v": pa.array([0.5, 0.5, None, 1.0])})
+WINDOWS = ("range", "rows", "partition", "unbounded")
+CALLS = ["COUNT(*)", "COUNT(v)", "SUM(v)", "AVG(v)", "MIN(v)", "MAX(v)", "MAX(k)", "SUM(k)", "MAX(s)"]
 KEYS = st.one_of(st.none(), st.integers(0, 3), st.integers(0, 1))
 VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.5, -2.0, float("nan")]))
 TEXTS = st.sampled_from(["1", "1", "2", "1", "a", "bc", "", None])
@@ -41,7 +44,8 @@ def window(draw: Any, number: int) -> str:
 
 
 def drawn_query(draw: Any) -> str:
-    kind = draw(st.sampled_from(["join", "join", "join", "select", "rows", "tree", "tree", "hop"]))
+    kinds = ["join", "join", "join", "select", "rows", "tree", "tree", "hop", "hop", "panes"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "join":
         sides = [f"{stream} [{window(draw, draw(st.integers(1, 9)))}]" for stream in ("a", "b")]
         columns = draw(st.sampled_from(["x.k, y.v", "x.s, y.k AS k2, x.v", "y.s"]))
@@ -52,11 +56,24 @@ def drawn_query(draw: Any) -> str:
         return f"SELECT {draw(st.sampled_from(['k, s', 'v', 'k + 1 AS k']))} FROM {stream} WHERE {where}"
     if kind == "rows":
         return f"SELECT k, s FROM a [ROWS {draw(st.integers(1, 4))}] WHERE k > 0"
-    trees = Trees(draw, ["a", "b"], windows=("range", "unbounded") if kind == "hop" else ("range", "rows"))
+    trees = Trees(draw, ["a", "b"], windows=WINDOWS if kind == "hop" else ("range", "rows"))
     text = trees.tree(draw(st.integers(0, 4))).penstock
     if kind == "tree":
         return f"{text} EMIT CHANGES"
+    if kind == "panes":
+        calls = draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=3, unique=True))
+        chosen = ", ".join(["k", *(f"{call} AS c{place}" for place, call in enumerate(calls))])
+        text = f"SELECT {chosen} FROM a [RANGE {draw(st.integers(1, 9))} MICROSECONDS] GROUP BY k"
     return f"{text} HOP BY {draw(st.integers(1, 5))} MICROSECONDS{draw(st.sampled_from(['', ' EMIT DELTA']))}"
+
+
+def drawn_options(draw: Any, sql: str) -> dict[str, Any]:
+    """How a query runs; of hopping ones also in which mode."""
+    options: dict[str, Any] = {"count_only": draw(st.booleans())}
+    if "HOP BY" in sql:
+        options["modes"] = draw(st.sampled_from(["auto", "auto", *MODES]))
+        options["execution"] = draw(st.sampled_from(["waat", "taat"]))
+    return options
 
 
 def drawn_rows(draw: Any, now: int, slack: int) -> pa.Table:
@@ -74,8 +91,9 @@ def change_queries(draw: Any, twins: Twins, names: list[str]) -> None:
     """Maybe start, drop or alter a query."""
     what = draw(st.sampled_from(["start", "start", "drop", "alter", "nothing"]))
     if what == "start" and len(names) < 8:
-        name, sql, counting = f"n{len(names)}", drawn_query(draw), draw(st.booleans())
-        started = twins.do(lambda engine: engine.query(sql, name, count_only=counting))
+        name, sql = f"n{len(names)}", drawn_query(draw)
+        options = drawn_options(draw, sql)
+        started = twins.do(lambda engine: engine.query(sql, name, **options))
         if isinstance(started, penstock.Query):
             names.append(name)
     elif names and what == "drop":
@@ -97,6 +115,7 @@ def test_restored_engines_go_on_where_they_were(strategy: str, data: st.DataObje
         sharing=strategy,
         expiry=draw(st.sampled_from(APPROACHES)),
         index=draw(st.sampled_from(["auto", "auto", "hash", "scan"])),
+        panes=draw(st.sampled_from([True, True, False])),
         scheduler=RoundRobin(draw(st.sampled_from([1, 65_536]))) if seed % 2 else Shuffled(seed),
     )
     watermark = f", WATERMARK FOR ts AS ts - INTERVAL '{slack}' MICROSECOND" if slack else ""
@@ -109,7 +128,7 @@ def test_restored_engines_go_on_where_they_were(strategy: str, data: st.DataObje
     for _ in range(draw(st.integers(1, 4))):
         sql, name = drawn_query(draw), f"n{len(names)}"
         try:
-            engine.query(sql, name, count_only=draw(st.booleans()))
+            engine.query(sql, name, **drawn_options(draw, sql))
         except penstock.PenstockError:
             continue  # a tree over tables alone, say
         names.append(name)

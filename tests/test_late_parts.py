@@ -86,3 +86,33 @@ def check(draw: Any, query: penstock.Query, oracle: Any, drawn: Drawn, instants:
                 answer[same(plain(tuple(row)))] += diff
         assert all(count >= 0 for count in answer.values()), "a row left that had not entered"
         assert +answer == expected(oracle, drawn.duck, instant), f"{drawn.penstock} at {instant}"
+
+
+@pytest.mark.parametrize("emit", ["COMPLETE", "DELTA"])
+def test_whole_answers_of_parts_at_work_are_shared(emit: str) -> None:
+    """Whatever says all there is at every boundary can be read from the next one on.
+
+    ::
+
+        s       1 2 3 4 5 6 7 8 9    a row each
+        early   |RANGE 6, HOP 2
+        late              |          the answer at 8; changes also at 6, which is not over yet
+    """
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT); CREATE TABLE t (k BIGINT)")
+    engine.push("t", {"k": [0, 1]})
+    sql = "SELECT DISTINCT s.k, t.k AS l FROM s [RANGE 6 us] LEFT JOIN t ON s.k = t.k HOP BY 2 us EMIT "
+    early = engine.query(sql + "COMPLETE", modes="CICO")
+    for ts in range(1, 7):
+        engine.push("s", {"ts": [ts], "k": [ts]})
+    parts = len(engine._runtime.parts)
+    late = engine.query(sql + emit, modes="CIDO")
+    assert len(engine._runtime.parts) == parts + (emit == "DELTA")  # what has changed since the hop before
+    for ts in range(7, 10):
+        engine.push("s", {"ts": [ts], "k": [ts]})
+    assert late.complete_from == EPOCH.replace(microsecond=6 + (emit == "COMPLETE"))
+    whole = Counter(row[1:] for row in rows_of(early.results()) if row[0] == 8)
+    found: Counter[Any] = Counter()
+    for _, *row in rows_of(late.results()):
+        found[tuple(row[emit == "DELTA" :])] += row[0] if emit == "DELTA" else 1
+    assert +found == whole and len(whole) == 6

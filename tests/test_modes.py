@@ -65,14 +65,20 @@ def test_one_mode_for_all(mode: str, top: str, below: str) -> None:
 
 @pytest.mark.parametrize(("modes", "message"), [
     ({"distinct 1": "CICO", "join 1": "DIDO"}, "`join 1` to write what `distinct 1` reads, found `DIDO`"),
-    ({"join 7": "CICO"}, "Expected modes of distinct 1, join 1, .*found one of `join 7`. Did you mean"),
-    ({"join 1": "CACO"}, "Expected a mode to be one of DIDO, DICO, CICO, CIDO or auto, found `CACO`"),
+    ({"join 7": "CICO"}, "Expected modes of `distinct 1`, `join 1`, .*found one of `join 7`. Did you mean"),
+    ({"join 1": "CACO"}, "Expected a mode to be one of DIDO, DICO, CICO, CIDO, found `CACO`"),
     ({"scan 1": "DIDO", "scan 2": "DICO"}, "all below `join 2` to write the same"),
+    (7, "Expected modes as text or by the names of operators, found `7`"),
     ("CACO", "Expected modes to be one of auto, DIDO, DICO, CICO, CIDO, found `CACO`"),
 ])  # fmt: skip
 def test_refused_modes(modes: Any, message: str) -> None:
     with pytest.raises(penstock.UsageError, match=message):
         make().query(TWICE, modes=modes)
+
+
+def test_modes_without_hops_are_refused() -> None:
+    with pytest.raises(penstock.UsageError, match="with a query that has HOP BY, found one without"):
+        make().query(TWICE.partition(" HOP BY")[0], modes="CICO")
 
 
 def test_refused_execution() -> None:

@@ -6,7 +6,7 @@ same, in batches of at most CHUNK_ROWS.  Kept: nothing from hop to hop but what 
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..window import FOREVER
 CHUNK_ROWS = 32_768
 
 
-class WholeOperator(Stateless):
+class WholeOperator(Stateless, ABC):
     """Works the earliest hop that some input has rows of, once all inputs are beyond it."""
 
     def __init__(self, queues: Sequence[Queue], name: str) -> None:
