@@ -6,7 +6,7 @@ kept below: a select passes its input's rows on, a join finds the pairs of the r
     windows of the RANGE kind   rows are kept by whoever reads them: their readers are asked
     ROWS windows                the rows in it
     Expire                      its rows, and those of its input that do not leave by themselves
-    aggregates, set operations  what they said last
+    aggregates, set operations  what they said last; by panes, if differences are asked for
     joins                       the pairs of what the sides keep; a side that keeps nothing: of its input
     shared window joins         not known
     rows of a stream itself     not known: nobody keeps them
@@ -70,6 +70,9 @@ class Contents:
         node = list(plan_nodes(part.plan))[number]
         if isinstance(node, TableNode):
             return self._table(node)
+        if number in part.panes:
+            panes, member = part.panes[number]
+            return self._stamped(member.content(panes.panes.slots), node)
         operator = part.operators.get(number)
         match operator:
             case RowsWindow() | GroupBy() | Tally() | HopDelta():

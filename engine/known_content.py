@@ -13,12 +13,15 @@ from .plan import (
     HopAnswerNode,
     HopDeltaNode,
     LifetimeNode,
+    PaneAggregateNode,
     PlanNode,
     SelectNode,
     SourceNode,
     TableNode,
     TallyNode,
     UnionNode,
+    WholeTableNode,
+    WholeWindowNode,
     hops_of,
     plan_inputs,
     plan_nodes,
@@ -31,6 +34,8 @@ def is_known(node: PlanNode, standing: bool = False) -> bool:
     match node:
         case TableNode() | HopAnswerNode() | HopDeltaNode():
             return True
+        case PaneAggregateNode():
+            return node.emit == "delta"
         case AggregateNode() | TallyNode() | ChangeJoinNode() if node.whole is not None:
             return False  # whole answers, of which nothing is kept
         case AggregateNode() | TallyNode():
@@ -50,6 +55,13 @@ def is_known(node: PlanNode, standing: bool = False) -> bool:
             return all(is_known(one, standing) for one in plan_inputs(node))
         case _:
             return False
+
+
+def is_whole(node: PlanNode) -> bool:
+    """Whether a part gives its whole answer at every boundary, so that whoever comes later misses nothing."""
+    if isinstance(node, AggregateNode | TallyNode | ChangeJoinNode):
+        return node.whole is not None
+    return isinstance(node, WholeWindowNode | WholeTableNode)
 
 
 def reads_stream(node: PlanNode) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .batch import Batch, Gather, LazyColumn
+from .batch import NO_ROWS, Batch, Gather, LazyColumn
 from .kernels.gather import gather
 from .kernels.panes import differences
 from .member import query_of
@@ -125,6 +125,17 @@ class PaneMember:
             known = np.concatenate([said.valid[place], valid[place]])[places]
             columns.append(as_array(values, known, call.type))
         return Batch(np.full(count, boundary, np.int64), columns, out_sign)
+
+    def content(self, slots: PaneSlots) -> Batch | None:
+        """The answer that differences follow on; None: it has no rows."""
+        said = self.said
+        live = NO_ROWS if said is None else np.flatnonzero(said.there)
+        if said is None or not len(live):
+            return None
+        columns: list[LazyColumn] = [Gather(view, live) for view in slots.views()]
+        for place, call in enumerate(self.calls):
+            columns.append(as_array(said.value[place][live], said.valid[place][live], call.type))
+        return Batch(np.zeros(len(live), np.int64), columns)
 
     @property
     def says(self) -> NDArray | None:

@@ -370,6 +370,7 @@ class PaneAggregateNode:
     emit: Literal["complete", "delta"]
     names: tuple[str, ...] = field(default=(), compare=False)
     """Keys and aggregates, for people."""
+    label: str = field(default="", compare=False)
 
 
 PlanNode = (
@@ -469,6 +470,14 @@ def hops_of(plan: PlanNode) -> Hops | None:
     """The boundaries of a hopping query's plan."""
     windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode)
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
+
+
+def starts_full(plan: PlanNode) -> bool:
+    """Whether it can give rows before any have come: those of a table, or a total."""
+    return any(
+        isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
+        for node in plan_nodes(plan)
+    )
 
 
 def plan_types(node: PlanNode) -> tuple[SqlType, ...]:

@@ -22,7 +22,7 @@ from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
-from .known_content import begins, is_known
+from .known_content import begins, is_known, is_whole
 from .member import PART, Member, query_of
 from .operator import Operator
 from .operators.enter_window import EnterWindow
@@ -31,11 +31,11 @@ from .operators.select import Select
 from .operators.shared_select import SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
+from .operators.whole_operator import WholeOperator
 from .pane_member import PaneMember
 from .parts import Parts
 from .pipeline import Part, Pipeline
 from .plan import (
-    AggregateNode,
     ArriveNode,
     CommonJoin,
     CommonPanes,
@@ -55,6 +55,7 @@ from .plan import (
     plan_inputs,
     plan_nodes,
     plan_types,
+    starts_full,
 )
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
@@ -158,17 +159,17 @@ class Runtime:
         sink.by_hops = hops is not None
         sink.begins = clock.begins if hops is None else self._first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
-        self._start(pipeline)
+        self._start(pipeline, counting)
         return pipeline
 
-    def _start(self, pipeline: Pipeline) -> None:
+    def _start(self, pipeline: Pipeline, counting: bool) -> None:
         plan, sink = pipeline.plan, pipeline.sink
         pipeline.started = self.starts()
-        outlet = self._build(plan, count(), pipeline, sink.is_counting)
-        if isinstance(plan, MemberNode) and sink.is_counting:
+        outlet = self._build(plan, count(), pipeline, counting)
+        if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
             pipeline.tally = group.form, member
-        elif isinstance(plan, PaneAggregateNode) and sink.is_counting:
+        elif isinstance(plan, PaneAggregateNode) and counting:
             pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
@@ -228,7 +229,7 @@ class Runtime:
         pipeline.operators, pipeline.joins, pipeline.shares, pipeline.taps = {}, {}, {}, []
         pipeline.parts, pipeline.panes = {}, {}
         sink.inputs = (Queue(),)
-        self._start(pipeline)
+        self._start(pipeline, sink.is_counting)
 
     def push(self, stream: str, table: pa.Table) -> None:
         """Take rows into a stream and work until all is quiet; rows of a table wait until time begins."""
@@ -399,6 +400,8 @@ class Runtime:
         self._ready.leave(operator)
         for queue in operator.inputs:
             queue.clear()
+        if isinstance(operator, WholeOperator):
+            operator.stop()
 
     def _sync(self, group: Group) -> None:
         """Let the scheduler know which operators a group has now."""
@@ -527,7 +530,11 @@ class Runtime:
         """A part that has seen more than a new one would, if it can tell what its output holds now."""
         from .contents import Contents
 
-        if self._working or not is_known(plan[1]):  # while it works, some of what has come is on its way
+        if self._working:  # some of what has come is on its way
+            return None
+        if is_whole(plan[1]):  # the next boundary will say all there is
+            return next(iter(self.parts.alike(plan)), None)
+        if not is_known(plan[1]):
             return None
         for part in self.parts.alike(plan):
             held = Contents(self.tables, begins(part.plan, part.output)).of(part)
@@ -640,7 +647,7 @@ class Runtime:
             group.refresh()
             for operator in group.form.operators:
                 operator._check()
-        for shared in self.selects.values():
+        for shared in [*self.selects.values(), *self.window_selects.values()]:
             shared._check()
         for panes in self.panes.values():
             panes._check()
@@ -648,14 +655,6 @@ class Runtime:
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:
                 operator._check()
-
-
-def starts_full(plan: PlanNode) -> bool:
-    """Whether it can give rows before any have come: those of a table, or a total."""
-    return any(
-        isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
-        for node in plan_nodes(plan)
-    )
 
 
 def first_hop(hops: Hops, streams: list[Ingest], began: int) -> int | None:

@@ -18,7 +18,7 @@ from .build_operator import Approach
 from .known_content import begins
 from .operators.sink import Sink
 from .pipeline import Part, Pipeline
-from .plan import HopAnswerNode, PlanNode, SourceNode, plan_nodes, plan_types
+from .plan import PlanNode, SourceNode, hops_of, plan_nodes, plan_types, starts_full
 from .queue import BEGINNING, Outlet, Queue
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Succession:
         failed, old = self._runtime._failures.append, self._runtime.pipelines[name].sink
         sink = Sink(old.schema, Queue(), name + NEXT, True, failed, old.is_changes)
         heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
-        self._runtime._start(heir)
+        self._runtime._start(heir, counting=False)  # counting or not, the sink will be that of the query
         self._heirs[name] = Heir(heir, exact_from, done)
 
     def find(self, name: str) -> Pipeline | None:
@@ -109,8 +109,10 @@ class Succession:
                 return  # one of them has not heard yet of what the other has, as input-triggered ones may
             if pipeline.sink.is_changes:
                 change = self._difference(pipeline, next_, at)
-            elif not isinstance(next_.plan, HopAnswerNode):
+            elif hops_of(next_.plan) is None:
                 at += 1  # some of this instant may have entered the old windows
+            elif at == pipeline.sink.last_ts > BEGINNING:
+                return  # the answer of this boundary is out
         del self._heirs[name]
         self._take_over(pipeline, next_, change)
         if heir.done is not None:
@@ -128,7 +130,8 @@ class Succession:
         return difference(old, new, plan_types(heir.plan), at)
 
     def _take_over(self, pipeline: Pipeline, heir: Pipeline, change: Batch | None) -> None:
-        runtime = self._runtime
+        runtime, sink = self._runtime, pipeline.sink
+        sink.counters.rows_in, pipeline.tally = pipeline.count, None
         runtime._stop(pipeline)
         for one in heir.parts.values():
             one.users[one.users.index(heir)] = pipeline
@@ -138,16 +141,22 @@ class Succession:
         for has in fields(Part):
             if has.name not in ("name", "output", "users", "taps"):
                 setattr(pipeline, has.name, getattr(heir, has.name))
+        for _, member in pipeline.panes.values():
+            member.name = pipeline.name
         pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
-        pipeline.sink.inputs = (Queue(),)
-        runtime._connect(outlet, pipeline.sink.inputs[0], pipeline, pipeline.plan)
+        sink.inputs = (Queue(),)
+        runtime._connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
         for operator in pipeline.own_operators:
             runtime._owners[operator] = pipeline
-        runtime._ready.enter(pipeline.sink)
-        if change is not None:
-            pipeline.sink.inputs[0].put(change)
+        runtime._ready.enter(sink)
+        if change is not None:  # what it and the new plan's next changes say may cancel
+            sink.starts_full |= starts_full(heir.plan)
+            sink.net_all(plan_types(heir.plan))
+            sink.inputs[0].put(change)
 
 
 def outlet_of(pipeline: Pipeline) -> Outlet:
     """Where a plan's output comes from."""
+    if 0 in pipeline.panes:
+        return pipeline.panes[0][1].output
     return pipeline.parts[0].output if 0 in pipeline.parts else pipeline.operators[0].output

@@ -226,9 +226,7 @@ def pair_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> f
         began = processor_time()
         out = [np.empty(2 * count, np.int64) for _ in range(3)]
         (a, a_row), (b, b_row) = found
-        merge_pairs(
-            a, a_row, 0, count, True, ts, 0, ts + 1, b, b_row, 0, count, True, ts, 0, ts, *out
-        )  # fmt: skip
+        merge_pairs(a, a_row, 0, count, True, ts, 0, b, b_row, 0, count, True, ts, 0, *out)
         for side in out[1:]:
             for column in store.columns:
                 column.view().take(side)

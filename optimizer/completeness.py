@@ -12,13 +12,13 @@ from penstock.engine.pipeline import Part, Pipeline
 from penstock.engine.plan import (
     ArriveNode,
     ChangeJoinNode,
-    HopAnswerNode,
     LifetimeNode,
     MemberNode,
     PlanNode,
     SelectNode,
     SourceNode,
     WholeWindowNode,
+    hops_of,
     plan_inputs,
     plan_nodes,
 )
@@ -35,7 +35,7 @@ def complete_from(pipeline: Pipeline) -> int | None:
     start = start_of(pipeline)
     if start is None:
         return None
-    has_hops = isinstance(pipeline.plan, HopAnswerNode)  # its first boundary is after its start
+    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes  # begins after its start
     inserts = not pipeline.sink.is_changes and not has_hops
     known = [start + has_hops]
     for part in pipeline.everything:

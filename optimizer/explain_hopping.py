@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from .modes import Form, Mode, reads
 from .optimize_hopping import HoppingPlan, write_shape
+
+WINDOW_MODES: dict[Form, Mode] = {"delta": "DIDO", "complete": "DICO"}
+"""Of a window, by what it writes."""
 
 
 class Described(Protocol):
@@ -28,20 +32,23 @@ def explain_hopping(top: Described, plan: HoppingPlan) -> None:
         "others": dict(plan.others),
         "orders": dict(plan.orders),
     }
-    costs = {one.name: one for one in plan.operators}
+    known = {one.name: one for one in plan.operators}
+    below = {one.name: other for one, other in zip(plan.operators, plan.operators[1:], strict=False)}
 
     def visit(node: Described) -> None:
-        known = costs.get(node.data.get("operator", ""))
-        if known is not None:
-            own = known.costs.get(known.mode, 0.0)
+        one = known.get(node.data.get("operator", ""))
+        if one is not None:
+            costs = dict(one.costs)
+            if node.data["node"] == "PaneAggregate":  # each with the window below it, which panes do without
+                window = below[one.name].costs
+                costs = {mode: cost + window[WINDOW_MODES[reads(mode)]] for mode, cost in costs.items()}
+            own = costs.get(one.mode, 0.0)
             node.lines[0] += f", {write_cost(own)} a hop"
-            others = [
-                f"{mode} {write_cost(cost)}" for mode, cost in known.costs.items() if mode != known.mode
-            ]
-            if others and not known.name.startswith("scan "):
+            others = [f"{mode} {write_cost(cost)}" for mode, cost in costs.items() if mode != one.mode]
+            if others and not one.name.startswith("scan "):
                 node.lines[0] += f" ({', '.join(others)})"
             node.data["cost_per_hop_s"] = own
-            node.data["costs_per_hop_s"] = dict(known.costs)
+            node.data["costs_per_hop_s"] = costs
         for part in node.below:
             visit(part)
 

@@ -9,6 +9,8 @@ from penstock.engine.operators.pane_aggregate import PaneAggregate
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.plan import PaneAggregateNode
 
+from .explain_changes import mode_line
+
 
 def describe_panes(
     node: PaneAggregateNode, panes: PaneAggregate, member: PaneMember
@@ -17,13 +19,16 @@ def describe_panes(
     count = len(node.common.keys)
     keys, calls = node.names[:count], node.names[count:]
     by = f" BY {', '.join(keys)}" if keys else ""
-    lines = [f"window [RANGE {write_duration(node.size)}], {node.emit}, from panes"]
+    name, _, mode = node.label.rpartition(" ")
+    lines = [mode_line(node.label), f"from panes of [RANGE {write_duration(node.size)}]"]
     if node.common.predicate is not None:
         lines.append(f"where {node.common.predicate}")
     lines.append(f"panes: {panes.panes.count:,} of {panes.panes.slots.used:,} groups")
     others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
     data: dict[str, Any] = {
         "node": "PaneAggregate",
+        "operator": name,
+        "mode": mode,
         "keys": list(keys),
         "aggregates": list(calls),
         "window_us": node.size,

@@ -128,9 +128,13 @@ class HoppingCosts:
         return self._converted(delta, complete, out)
 
     def panes(self, below: Flow, out: Flow) -> Costs:
-        """An aggregate right above a window: both outputs without a conversion."""
+        """An aggregate right above a window: both outputs without a conversion.
+
+        It reads the stream itself, so the window below it, which is priced there, does not run.
+        """
         w = self._w
         combined = w.hop_operator + below.came * w.hop_pane + out.rows * w.hop_slot
+        combined -= self.window(below)["DIDO"]
         whole = dict(self.group(below, out))
         if self.only == "complete":
             return whole

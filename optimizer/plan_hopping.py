@@ -10,7 +10,7 @@ window reads its rows as they come and writes either form by itself, from panes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.expression import Expression
@@ -25,8 +25,8 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
+    starts_full,
 )
-from penstock.engine.runtime import starts_full
 
 from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
@@ -178,7 +178,8 @@ class HoppingPlanner(ChangesPlanner):
         return plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
 
     def _aggregate(self, base: Aggregate) -> PlanNode:
-        return self._by_panes(base) or super()._aggregate(base)
+        panes = self._by_panes(base)
+        return super()._aggregate(base) if panes is None else replace(panes, label=self._label)
 
     def _cluster(self, node: Node) -> Cluster:
         return collect_pair(node)

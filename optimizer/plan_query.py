@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.engine.build_operator import Approach
@@ -63,13 +64,15 @@ def is_incremental(query: Query) -> bool:
     return query.emit != "inserts" or not is_plain(query.root)
 
 
-def refuse_alter(query: Query, plan: PlanNode, counting: bool, position: Position) -> None:
-    """Windows cannot be changed if what has been given, and may have to be taken back, is not known."""
+def refuse_alter(query: Query, plans: Sequence[PlanNode], counting: bool, position: Position) -> None:
+    """plans: all that it may have, before and after.
+
+    Windows cannot be changed if what has been given, and may have to be taken back, is not known."""
     if not is_incremental(query) or query.emit not in ("changes", "delta"):
         return
     if counting:
         raise refused("ALTER QUERY of an incremental query that only counts", position)
-    if not is_known(plan):
+    if not all(map(is_known, plans)):
         raise refused(
             "ALTER QUERY of a query whose answer nobody keeps, as of an UNBOUNDED window,", position
         )

@@ -28,6 +28,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
     names = {name.lower(): name for name in engine.queries}
     bound_queries: dict[str, Query] = {}
     actions: list[Callable[[], object]] = []
+    created: set[str] = set()
 
     def later(action: Callable[..., object], *arguments: object) -> None:
         actions.append(lambda: action(*arguments))
@@ -49,6 +50,7 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                 bound = bind_query(statement.select, catalog)
                 names[name.lower()] = name
                 bound_queries[name.lower()] = bound
+                created.add(name.lower())
                 later(engine._start, name, bound, engine._plan(bound, False, name), False)
             case written.DropQuery(name=name):
                 if name.lower() not in names:
@@ -60,16 +62,18 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                 if name.lower() not in names:
                     hint = did_you_mean(name, names.values())
                     raise fail(BindError, f"Expected a query to alter, found no `{name}`", where, hint)
-                running = engine._queries.get(name.lower())
-                if name.lower() not in bound_queries and running is not None and running._pipeline.error:
+                running = None if name.lower() in created else engine._queries[name.lower()]
+                if running is not None and running._pipeline.error:
                     error = running._pipeline.error
                     raise fail(BindError, f"Expected a query at work, found `{name}` stopped: {error}", where)
-                before = bound_queries[name.lower()] if running is None else running._bound
-                before = bound_queries.get(name.lower(), before)
-                counting = name.lower() not in bound_queries and running is not None and running._counting
-                refuse_alter(before, engine._plan(before, counting, name).node, counting, where)
+                before = bound_queries.get(name.lower()) or engine._queries[name.lower()]._bound
+                counting = running is not None and running._counting
+                hopping = engine._hopping if running is None else running._hopping
                 bound = with_window(before, statement.window)
-                engine._plan(bound, counting, name)  # refused before anything is done
+                plans = [engine._plan(one, counting, name, None, hopping).node for one in (before, bound)]
+                if running is not None:
+                    plans.append(running._pipeline.plan)
+                refuse_alter(before, plans, counting, where)
                 bound_queries[name.lower()] = bound
                 later(engine._alter, name, bound, counting)
             case _:

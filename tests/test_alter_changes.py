@@ -23,6 +23,7 @@ import penstock
 from penstock.api import EPOCH, NEVER
 
 UNBOUNDED = "ALTER QUERY of a query whose answer nobody keeps"
+MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
 
 
 class Altered:
@@ -66,6 +67,9 @@ def drawn(draw: Any, windows: tuple[str, ...], emit: str, approach: str) -> Any:
     trees = Trees(draw, list(streams), windows=windows)
     query = trees.tree(draw(st.integers(0, 4)))
     engine = make_engine(draw, approach, streams)
+    if emit.startswith("HOP"):
+        engine._hopping = draw(st.sampled_from(MODES)), draw(st.sampled_from(["waat", "taat"]))
+        engine._panes = draw(st.booleans())
     if not trees.references:
         return None
     return streams, query, engine, Altered(engine.query(f"{query.penstock} {emit}", name="q"), trees)
@@ -125,21 +129,23 @@ def test_altered_oracle(approach: str, data: st.DataObject) -> None:
             assert found(folded, instant) == answer, f"{query.penstock} at {instant}, {altered.spans}"
 
 
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(st.data())
 @pytest.mark.parametrize("emit", ["COMPLETE", "DELTA"])
 def test_altered_hops_oracle(emit: str, data: st.DataObject) -> None:
     draw = data.draw
     hop, origin = draw(st.integers(1, 7)), draw(st.sampled_from([0, 0, 3]))
     tail = f"HOP BY {hop} us ORIGIN {origin} EMIT {emit}"
-    made = drawn(draw, ("range",), tail, draw(st.sampled_from(["auto", "nta"])))
+    windows = draw(st.sampled_from([("range",), ("range", "rows", "partition")]))
+    made = drawn(draw, windows, tail, draw(st.sampled_from(["auto", "nta"])))
     if made is None:
         return
     streams, query, engine, altered = made
     for _ in drive(draw, engine, streams):
         altered.look()
         if draw(st.integers(0, 5)) == 0:
-            altered.alter(engine, "range", draw(st.integers(1, 10)))
+            kind = draw(st.sampled_from(["range", "range", "rows"]))
+            altered.alter(engine, kind, draw(st.integers(1, 10 if kind == "range" else 4)))
     times, end = times_of(streams, altered.trees)
     if not times:
         return

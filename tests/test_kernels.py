@@ -95,27 +95,24 @@ def test_merge_pairs(data: st.DataObject, a_done: bool, b_done: bool) -> None:
         probers = sorted(data.draw(st.lists(st.integers(0, most), max_size=9))) if ts else []
         lists.append((ts, probers, list(range(100, 100 + len(probers)))))
     (a_ts, a_prober, a_row), (b_ts, b_prober, b_row) = lists
-    # Of equal ts the right's come first, as in `meet`.
-    pairs = [(a_ts[p], 1, i, 7 + p, a_row[i]) for i, p in enumerate(a_prober)]
-    pairs += [(b_ts[p], 0, i, b_row[i], 9 + p) for i, p in enumerate(b_prober)]
+    pairs = [(a_ts[p], 0, i, 7 + p, a_row[i]) for i, p in enumerate(a_prober)]
+    pairs += [(b_ts[p], 1, i, b_row[i], 9 + p) for i, p in enumerate(b_prober)]
     merged = sorted(pairs)
-    a_seen = [9 + sum(other <= ts for other in b_ts) for ts in a_ts]
-    b_seen = [7 + sum(other < ts for other in a_ts) for ts in b_ts]
     # It stops where a list ends that is not done: what comes after might come before the rest of the other.
-    for side, done, count in ((1, a_done, len(a_prober)), (0, b_done, len(b_prober))):
+    for side, done, count in ((0, a_done, len(a_prober)), (1, b_done, len(b_prober))):
         if not done:
             ends = [place for place, pair in enumerate(merged) if pair[1] == side and pair[2] == count - 1]
             merged = merged[: ends[0] + 1] if ends else [] if not count else merged
     for kernel in both(merge.merge_pairs):
         out = [np.empty(len(pairs), np.int64) for _ in range(3)]
         count, a_at, b_at = kernel(
-            ints(a_prober), ints(a_row), 0, len(a_prober), a_done, ints(a_ts), 7, ints(a_seen),
-            ints(b_prober), ints(b_row), 0, len(b_prober), b_done, ints(b_ts), 9, ints(b_seen), *out,
+            ints(a_prober), ints(a_row), 0, len(a_prober), a_done, ints(a_ts), 7,
+            ints(b_prober), ints(b_row), 0, len(b_prober), b_done, ints(b_ts), 9, *out,
         )  # fmt: skip
         found = list(zip(*(column[:count].tolist() for column in out), strict=True))
         assert found == [(ts, left, right) for ts, _, _, left, right in merged]
-        assert a_at == sum(pair[1] == 1 for pair in merged)
-        assert b_at == sum(pair[1] == 0 for pair in merged)
+        assert a_at == sum(pair[1] == 0 for pair in merged)
+        assert b_at == sum(pair[1] == 1 for pair in merged)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.data())

@@ -14,6 +14,7 @@ from test_changes_oracle import APPROACHES, arrivals, drive, expected, make_engi
 
 import penstock
 from penstock.api import EPOCH, NEVER
+from penstock.optimizer.modes import MODES
 
 
 def above(draw: Any, query: Drawn) -> Drawn:
@@ -41,17 +42,21 @@ def test_late_queries_oracle(emit: str, data: st.DataObject) -> None:
     streams = {"a": draw(arrivals(20)), "b": draw(arrivals(20))}
     hop, origin = (1, 0) if emit == "CHANGES" else (draw(st.integers(1, 6)), draw(st.sampled_from([0, 3])))
     tail = f"EMIT {emit}" if emit == "CHANGES" else f"HOP BY {hop} us ORIGIN {origin} EMIT {emit}"
-    windows = ("range", "rows", "unbounded") if emit == "CHANGES" else ("range", "unbounded")
-    trees = Trees(draw, list(streams), windows=windows)
+    trees = Trees(draw, list(streams), windows=("range", "rows", "unbounded"))
     query = trees.tree(draw(st.integers(1, 3)))
     if not trees.references:
         return
     engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
-    running = [(query, engine.query(f"{query.penstock} {tail}"))]
+    engine._panes = draw(st.booleans())
+
+    def start(one: Drawn) -> tuple[Drawn, penstock.Query]:
+        modes = draw(st.sampled_from(["auto", "auto", *MODES])) if emit != "CHANGES" else None
+        return one, engine.query(f"{one.penstock} {tail}", modes=modes)
+
+    running = [start(query)]
     for _ in drive(draw, engine, streams):
         if len(running) < 4 and draw(st.integers(0, 2)) == 0:
-            late = above(draw, query)
-            running.append((late, engine.query(f"{late.penstock} {tail}")))
+            running.append(start(above(draw, query)))
     read = {one.stream for one in trees.references}
     times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
     if not times:

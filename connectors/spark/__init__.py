@@ -7,6 +7,7 @@ from .require import require_pyspark
 
 require_pyspark()
 
+from .scale_out import ScaledOut, scale_out  # noqa: E402
 from .schema import declare_stream, spark_schema, sql_columns  # noqa: E402
 from .session import local_session  # noqa: E402
 from .sink import Sink, sink  # noqa: E402
@@ -15,10 +16,12 @@ from .tag_streams import tag_streams  # noqa: E402
 
 __all__ = [
     "PenstockSource",
+    "ScaledOut",
     "Sink",
     "declare_stream",
     "local_session",
     "register",
+    "scale_out",
     "sink",
     "spark_schema",
     "sql_columns",

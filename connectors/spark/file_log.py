@@ -6,6 +6,7 @@ file that is replaced whole, so that a number means the same files for ever; wit
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tempfile
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.connectors.inputs import expand
+from penstock.connectors.source import file_error
 from penstock.engine.errors import FileError, UsageError
 
 NAME = "files.json"
@@ -43,10 +45,10 @@ class FileLog:
         for stream, pattern in self._patterns.items():
             known = set(self.files[stream])
             try:
-                found = expand(pattern)
+                found = whole_files(pattern)
             except FileError:  # none yet
                 found = []
-            self.files[stream] += [path for path in found if path not in known and is_whole(path)]
+            self.files[stream] += [path for path in found if path not in known]
         if before != {stream: len(files) for stream, files in self.files.items()}:
             self._write()
 
@@ -64,6 +66,16 @@ class FileLog:
             stream: files[start.get(stream, 0) : end.get(stream, 0)] for stream, files in self.files.items()
         }
         return {stream: files for stream, files in found.items() if files}
+
+
+def whole_files(pattern: str) -> list[str]:
+    """The files a path or pattern names, as Spark sees them: without marks like `_SUCCESS`."""
+    found = expand(pattern)
+    if glob.has_magic(pattern):
+        found = [path for path in found if is_whole(path)]
+    if not found:
+        raise file_error(f"Expected files with rows matching `{pattern}`, found none", pattern)
+    return found
 
 
 def is_whole(path: str) -> bool:

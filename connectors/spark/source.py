@@ -20,10 +20,10 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from penstock.connectors.inputs import expand
 from penstock.connectors.merge import read_in_time_order
 from penstock.connectors.open_inputs import load_tables, open_feeds, push_batch
 
+from .file_log import whole_files
 from .request import Request
 from .schema import label_instants, spark_schema
 
@@ -83,7 +83,7 @@ class FileReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         engine = self._request.engine()
         query = self._request.only_query(engine)
-        files = {name: [expand(one)] for name, one in self._request.named_inputs(engine).items()}
+        files = {name: [whole_files(one)] for name, one in self._request.named_inputs(engine).items()}
         load_tables(engine, files)
         feeds = open_feeds(engine, files)
         try:

@@ -621,10 +621,9 @@ class WindowJoin:
         ts, left_rows, right_rows = (np.empty(room, np.int64) for _ in range(3))
         if not room:
             return ts, left_rows, right_rows
-        assert a.probes is not None and b.probes is not None, "no batch is being worked"
         count, a.at, b.at = merge_pairs(
-            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row, a.probes.row_until,
-            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row, b.probes.row_until,
+            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row,
+            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row,
             ts, left_rows, right_rows,
         )  # fmt: skip
         return ts[:count], left_rows[:count], right_rows[:count]

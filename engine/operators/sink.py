@@ -129,6 +129,10 @@ class Sink:
         batch.ts = np.full(batch.length, ts)
         return net_changes(batch, self._types)
 
+    def net_all(self, types: Sequence[SqlType]) -> None:
+        """From now on any changes of an instant may cancel."""
+        self._netting, self._types = "all", types
+
     def take_initial(self) -> list[Batch]:
         """What was there before all time and has not been given, which is forgotten."""
         initial, self._initial = self._initial, []

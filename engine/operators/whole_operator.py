@@ -53,6 +53,10 @@ class WholeOperator(Stateless):
         self._work = None
         return True
 
+    def stop(self) -> None:
+        """Nobody asks any more for the rest of a hop that was begun."""
+        self._work = None
+
     def _next(self) -> int | None:
         """The next hop, if all of it has come."""
         ts = min((int(queue.batches[0].ts[0]) for queue in self.inputs if queue.batches), default=FOREVER)

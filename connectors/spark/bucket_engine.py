@@ -1,0 +1,121 @@
+"""An engine per bucket, run by Spark's transformWithState: the same shared plan for each one's keys.
+
+What a batch has for a bucket is a step (bucket_state.py): Spark's watermark as a punctuation, then the rows.
+A bucket without rows hears of time by a timer: one is always set for the millisecond after the watermark, and
+fires with the next batch whose watermark is later.
+
+After a step the engine stays in the worker, under the step's mark, and the next batch goes on with it if the
+state in Spark's store has the same mark. Else it is another worker's bucket now, or a batch is given again
+after a failure: then the engine is restored from the store, which has what Spark has noted as done and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from penstock.api import Engine
+from penstock.engine.errors import UsageError
+
+from .bucket_state import BucketState, Head, Step
+from .pack_rows import to_blob
+from .running_batch import QUERY_ID
+from .start_engine import Setup
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+
+KEPT_S = 600.0
+"""How long a worker keeps an engine that it is not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """The engine after a step."""
+
+    mark: str
+    engine: Engine
+    since_s: float
+
+
+_at_hand: dict[tuple[str | None, int], AtHand] = {}
+"""In this worker, by Spark's query and bucket."""
+
+
+class BucketEngine(StatefulProcessor):
+    """What Spark calls, for each bucket of a partition in each batch."""
+
+    def __init__(self, setup: Setup, layout: str, queries: str) -> None:
+        """layout: the key and the buckets, which no restart may change; queries: stands for their text."""
+        self._setup = setup
+        self._layout = layout
+        self._queries = queries
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = BucketState(handle)
+
+    def handleInputRows(
+        self, key: tuple[int], rows: Iterator[Row], timerValues: TimerValues
+    ) -> Iterator[Row]:
+        blobs: dict[str, list[bytes]] = defaultdict(list)
+        for row in rows:
+            blobs[row.stream].append(bytes(row.rows))
+        return self._work(key[0], Step(timerValues.getCurrentWatermarkInMs(), blobs))
+
+    def handleExpiredTimer(
+        self, key: tuple[int], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[Row]:
+        return self._work(key[0], Step(timerValues.getCurrentWatermarkInMs(), {}))
+
+    def close(self) -> None:
+        pass
+
+    def _work(self, bucket: int, step: Step) -> Iterator[Row]:
+        # 1. the engine as it was after the step before
+        head = self._state.head()
+        at_hand = self._take(bucket)
+        engine = self._engine_after(head, at_hand)
+        # 2. time and rows in, results out
+        step.run(engine, self._setup.time_columns)
+        results = {name: query.results() for name, query in engine.queries.items()}
+        # 3. the state
+        after = self._state.save(head, step, engine, self._layout, self._queries)
+        _at_hand[query_id(), bucket] = AtHand(after.mark, engine, time.monotonic())
+        return iter([Row(query=name, rows=to_blob(one)) for name, one in results.items() if one.num_rows])
+
+    @staticmethod
+    def _take(bucket: int) -> AtHand | None:
+        """The engine this worker has of the bucket: taken out, as it is of no use if the step fails."""
+        now_s = time.monotonic()
+        for place in [place for place, one in _at_hand.items() if now_s - one.since_s > KEPT_S]:
+            del _at_hand[place]
+        return _at_hand.pop((query_id(), bucket), None)
+
+    def _engine_after(self, head: Head | None, at_hand: AtHand | None) -> Engine:
+        if head is None:
+            return self._setup.go_on(None)
+        if head.layout != self._layout:
+            raise UsageError(
+                f"Expected {head.layout} as in the checkpoint, found {self._layout}: "
+                "give the same `key` and `buckets`, or start anew with another checkpointLocation"
+            )
+        if at_hand is not None and at_hand.mark == head.mark:
+            engine = at_hand.engine
+        else:
+            engine = self._state.restore(self._setup.time_columns)
+        return engine if head.queries == self._queries else self._setup.go_on(engine)
+
+
+def query_id() -> str | None:
+    """Spark's name of the streaming query whose task this is."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(QUERY_ID)

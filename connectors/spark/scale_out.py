@@ -1,0 +1,189 @@
+"""Queries on all of a cluster: an engine per bucket of the key, on Spark's executors.
+
+    streams --> pack --> shuffle by bucket --> engine of the bucket --> results of all queries, packed
+            mapInArrow                       transformWithState         `ScaledOut.of` unpacks one query's
+
+Every engine has all queries and shares their work as any engine does; it sees the rows of its keys alone.
+Which column is the key follows from the queries (optimizer/find_partition_key.py), and those that cannot be
+split by it are refused. State is in Spark's state store, RocksDB, and Spark's checkpoint has it: after a
+crash, and when executors come and go, batches are given again, and results are as if nothing had happened.
+
+Time. A bucket hears of it from its own rows, less the delay of `withWatermark`, and from Spark's watermark,
+which is that of all rows of the batches before. So results may wait for the next batch, also one without
+rows, and those that wait for time to pass come out in a run that has reached it. A row is late if it is
+older than Spark's watermark, or than its own stream in its bucket less the delay: never if an engine that
+had all rows in the same batches would take it. Late rows stop the query, or with LATE DROP are dropped, and
+it is not Spark that drops them: it would do so in silence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from penstock.api import Engine
+from penstock.engine.errors import UsageError, did_you_mean
+from penstock.optimizer.catalog import StreamDef
+from penstock.optimizer.find_partition_key import find_partition_key
+
+from .bucket_engine import BucketEngine
+from .buckets import MOST
+from .outputs import folder_name
+from .pack_rows import RESULTS, Packer, Unpacker
+from .schema import WATERMARK_DELAY, declare_stream, spark_schema
+from .start_engine import Setup
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
+
+
+class ScaledOut:
+    """Queries spread over buckets; made by `scale_out`."""
+
+    def __init__(self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str]) -> None:
+        self.frame = frame
+        """The results of all queries as a stream, packed: `query`, and `rows` as Arrow."""
+        self.key = dict(key)
+        """The column by which each stream is split."""
+        self._schemas = schemas
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self._schemas)
+
+    def of(self, query: str, frame: DataFrame | None = None) -> DataFrame:
+        """The results of a query: as a stream, or those in a batch of `frame`.
+
+        A stream that is started runs the engines of all queries, for this one. To have several, start
+        `frame` once and take them from its batches, as `write` does.
+        """
+        name = next((one for one in self._schemas if one.lower() == query.lower()), None)
+        if name is None:
+            hint = did_you_mean(query, self._schemas) or ""
+            raise UsageError(f"Expected the name of a query, found `{query}`. {hint}".rstrip())
+        packed = self.frame if frame is None else frame
+        return packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
+
+    def write(
+        self, path: str, format: str = "parquet", options: Mapping[str, Any] | None = None
+    ) -> Callable[[DataFrame, int], None]:
+        """A function for `frame.writeStream.foreachBatch`: a folder for each query, as those of `sink`.
+
+        A batch that is given again replaces its files.
+        """
+
+        def write_batch(frame: DataFrame, batch_id: int) -> None:
+            frame.persist()
+            try:
+                for row in frame.select("query").distinct().collect():
+                    writer = self.of(row.query, frame).write.mode("overwrite").format(format)
+                    folder = f"{path}/query={folder_name(row.query)}/batch={batch_id}"
+                    writer.options(**options or {}).save(folder)
+            finally:
+                frame.unpersist()
+
+        return write_batch
+
+
+def scale_out(
+    queries: str,
+    streams: Mapping[str, DataFrame],
+    *,
+    key: str | Mapping[str, str] | None = None,
+    buckets: int | None = None,
+    tables: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
+) -> ScaledOut:
+    """Run `queries` over streaming DataFrames, split by key over the executors.
+
+    `queries`: CREATE QUERY statements, and CREATE TABLE with `tables`, rows by name, which every engine gets.
+    `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
+    `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
+    checkpoint is kept; queries may be added and taken out. `engine`: keywords of `penstock.Engine`.
+    """
+    # 1. what is asked
+    if not streams:
+        raise UsageError("Expected streaming DataFrames by the names of their streams, found none")
+    frames = {name: with_watermark(name, frame) for name, frame in streams.items()}
+    session = next(iter(frames.values())).sparkSession
+    declared = [declare_stream(name, frame) for name, frame in frames.items()]
+    rows = {name: one.toArrow() if hasattr(one, "toArrow") else one for name, one in (tables or {}).items()}
+    setup = Setup("\n".join([*declared, queries]), rows, engine or {})
+    # 2. how it is split
+    model = setup.go_on(None)
+    split_by = find_key(model, key)
+    count = session.sparkContext.defaultParallelism if buckets is None else buckets
+    if not isinstance(count, int) or not 1 <= count <= MOST:
+        raise UsageError(f"Expected 1 to {MOST:,} buckets, found `{count}`")
+    prepare(session)
+    # 3. the flow
+    packed = [pack(frames[name], model._stream(name), split_by[name], count) for name in split_by]
+    layout = f"{count} buckets by {', '.join(f'`{name}.{split_by[name]}`' for name in sorted(split_by))}"
+    processor = BucketEngine(setup, layout, fingerprint_of(model, engine or {}))
+    together = reduce(lambda one, other: one.union(other), packed)
+    results = together.groupBy("bucket").transformWithState(processor, RESULTS, "append", "eventTime")
+    return ScaledOut(results, setup.result_schemas, split_by)
+
+
+def with_watermark(name: str, frame: DataFrame) -> DataFrame:
+    """The frame with a watermark: one of no delay on its time, if it has none."""
+    if not frame.isStreaming:
+        raise UsageError(f"Expected a streaming DataFrame for `{name}`, found one that is not")
+    if any(WATERMARK_DELAY in field.metadata for field in frame.schema.fields):
+        return frame
+    declare_stream(name, frame)  # says what is wrong with its columns
+    return frame.withWatermark("ts", "0 seconds")
+
+
+def find_key(model: Engine, key: str | Mapping[str, str] | None) -> dict[str, str]:
+    bound = {name: query._bound for name, query in model.queries.items()}
+    if isinstance(key, str):
+        key = dict.fromkeys(model.streams, key)
+    given = {model._stream(name).name: column for name, column in (key or {}).items()}
+    return find_partition_key(bound, model._catalog, given)
+
+
+def prepare(session: SparkSession) -> None:
+    """The settings that the stateful operator asks for."""
+    if not hasattr(session, "_jsparkSession"):
+        raise UsageError("Expected a session in the driver's own process, found one of Spark Connect")
+    policy = session.conf.get(WATERMARKS)
+    if policy != "min":
+        raise UsageError(f"Expected `min` in {WATERMARKS}, found `{policy}`: slower streams would be late")
+    if not session.conf.get(PROVIDER, "").endswith("RocksDBStateStoreProvider"):
+        session.conf.set(PROVIDER, ROCKSDB)
+
+
+def pack(frame: DataFrame, stream: StreamDef, key: str, buckets: int) -> DataFrame:
+    names = tuple(column.name for column in stream.columns)
+    types = tuple(column.type for column in stream.columns)
+    packer = Packer(stream.name, names, types, stream.time_column, names.index(key), buckets)
+    # `at` carries the delay, as Spark's own column of time does, so that the operator has timers.
+    fields = [
+        spark.StructField("bucket", spark.IntegerType()),
+        spark.StructField("stream", spark.StringType()),
+        spark.StructField("at", spark.TimestampType(), metadata={WATERMARK_DELAY: stream.slack_us // 1000}),
+        spark.StructField("rows", spark.BinaryType()),
+    ]
+    return frame.mapInArrow(packer, spark.StructType(fields))
+
+
+def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
+    """Stands for the queries and all they need."""
+    said = [
+        {name: query.sql for name, query in model.queries.items()},
+        {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
+        sorted((name, repr(value)) for name, value in options.items()),
+    ]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
