@@ -39,7 +39,7 @@ class Size:
 
 FULL = Size(
     rows=1_000_000, rounds=3, ratios=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0),
-    windows_s=(5, 10, 20, 30, 40), figure_rounds=4, plans=1_000,
+    windows_s=(5, 10, 20, 30, 40), figure_rounds=5, plans=1_000,
 )  # fmt: skip
 QUICK = Size(
     rows=150_000, rounds=2, ratios=(0.02, 0.1, 0.4, 1.0), windows_s=(5, 20), figure_rounds=2, plans=100

@@ -38,9 +38,7 @@ SIDES: tuple[tuple[str, Value], ...] = (("estimated", estimated), ("measured", m
 
 def draw_modes(points: Sequence[Point], title: str, window_s: float, path: Path) -> None:
     """Figures 7.1 and 7.2: what is emitted by row, the model beside the measurement."""
-    figure, axes = plotter().subplots(
-        2, 2, figsize=(11, 8), sharex=True, sharey="row", layout="constrained"
-    )
+    figure, axes = plotter().subplots(2, 2, figsize=(11, 8), sharex=True, sharey="row", layout="constrained")
     ratios = [100 * point.at for point in points]
     for row, (emit, modes) in zip(axes, ROWS.items(), strict=True):
         for axis, (name, value) in zip(row, SIDES, strict=True):

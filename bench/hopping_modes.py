@@ -109,9 +109,7 @@ def over_ratios(
     points = []
     for ratio in ratios:
         load = load_of("ab", window_s, round(ratio * window_s * SECOND_US), sql)
-        points.append(
-            Point(ratio, run_ways(outcome, f"figure {figure}, {ratio:.0%}", ways, load, rounds))
-        )
+        points.append(Point(ratio, run_ways(outcome, f"figure {figure}, {ratio:.0%}", ways, load, rounds)))
     return points
 
 

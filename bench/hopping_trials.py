@@ -25,7 +25,7 @@ SECOND_US = 1_000_000
 EMITS = ("DELTA", "COMPLETE")
 MODES = {"DIDO": "DELTA", "CIDO": "DELTA", "DICO": "COMPLETE", "CICO": "COMPLETE"}
 """And what a query emits whose topmost operator is to run in this mode."""
-MOST_HOPS, FEWEST_HOPS = 20, 4  # measured in a run
+MOST_HOPS, FEWEST_HOPS = 20, 8  # measured in a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Load:
 
 @dataclass(slots=True)
 class Cost:
-    """Seconds per hop by the model, and of every hop measured, the best of all runs; what the answers weigh."""
+    """Seconds per hop by the model, and of each hop the best of all runs; what the answers weigh."""
 
     estimated: float
     seconds: list[float]
