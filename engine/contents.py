@@ -27,7 +27,7 @@ from .batch import Batch, concatenate
 from .build_operator import build_operator
 from .fingerprint import fingerprint
 from .known_content import is_known
-from .net_changes import cancel_sorted
+from .net_changes import cancel_equal
 from .operators.change_join import ChangeJoin
 from .operators.expire import Expire
 from .operators.group_by import GroupBy
@@ -173,7 +173,7 @@ def less(whole: Batch, taken: Sequence[Batch], types: Sequence[SqlType], at: int
     rows, signs = rows.take(there), signs[there]
     columns = [rows.column(i) for i in range(rows.width)]
     a, b = fingerprint(columns, types, rows.length, [rows.ends])
-    kept = np.flatnonzero(cancel_sorted(np.zeros(rows.length, np.int64), signs, a, b))
+    kept = np.flatnonzero(cancel_equal(np.zeros(rows.length, np.int64), signs, a, b))
     assert bool((signs[kept] > 0).all()), "a row left that was not there"
     found = rows.take(kept)
     return Batch(np.full(found.length, at), found.lazy_columns, None, found.ets)
@@ -184,6 +184,6 @@ def difference(old: Batch, new: Batch, types: Sequence[SqlType], at: int) -> Bat
     rows = concatenate([old, new])
     signs = np.concatenate([np.full(old.length, -1, np.int8), np.full(new.length, 1, np.int8)])
     a, b = fingerprint([rows.column(i) for i in range(rows.width)], types, rows.length)
-    kept = np.flatnonzero(cancel_sorted(np.zeros(rows.length, np.int64), signs, a, b))
+    kept = np.flatnonzero(cancel_equal(np.zeros(rows.length, np.int64), signs, a, b))
     changes = rows.take(kept)
     return Batch(np.full(changes.length, at), changes.lazy_columns, signs[kept])

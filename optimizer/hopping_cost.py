@@ -117,7 +117,7 @@ class HoppingCosts:
     def tally(self, inputs: Sequence[Flow], out: Flow) -> Costs:
         """DISTINCT and the set operations, difference among them (5.2.2)."""
         delta = sum(one.changes for one in inputs) * self._w.hop_tally
-        complete = sum(one.rows for one in inputs) * self._w.hop_whole_tally
+        complete = sum(self._slots(one) + one.rows * self._w.hop_whole_tally for one in inputs)
         return self._converted(delta, complete, out)
 
     def group(self, below: Flow, out: Flow) -> Costs:
@@ -151,14 +151,17 @@ class HoppingCosts:
 
     def _whole_rows(self, flow: Flow) -> float:
         """Rows of a whole input that are linked or probe; those of a window know their key's slot."""
-        hashed = flow.came if flow.is_window else flow.rows
-        return flow.rows * self._w.hop_whole_row + hashed * self._w.hop_whole_hash
+        return flow.rows * self._w.hop_whole_row + self._slots(flow)
+
+    def _slots(self, flow: Flow) -> float:
+        """Finding the slots of keys; those of a window's rows are found once."""
+        return (flow.came if flow.is_window else flow.rows) * self._w.hop_whole_hash
 
     def _converted(self, delta: float, complete: float, out: Flow) -> Costs:
         """All four modes of an operator, by what it costs to read deltas and to read answers."""
         w = self._w
         fold = w.hop_operator + out.rows * w.hop_fold + out.changes * w.hop_fold_change
-        compare = w.hop_operator + 2 * out.rows * w.hop_compare
+        compare = w.hop_operator + 2 * out.rows * w.hop_compare + out.changes * w.hop_compare_change
         delta, complete = delta + w.hop_operator, complete + w.hop_operator
         costs: dict[Mode, float] = {}
         if self.only != "complete":

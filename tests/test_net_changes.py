@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.batch import Batch
 from penstock.engine.kernels.net import FEW, cancel_few
-from penstock.engine.net_changes import cancel_sorted, net_changes
+from penstock.engine.net_changes import cancel_equal, net_changes
 from penstock.engine.types import ARROW_TYPES, SqlType
 
 NAN = float("nan")
@@ -149,13 +149,26 @@ def test_cancel_few_against_its_twin(drawn: list[Any]) -> None:
     assert (keep.tolist(), many.tolist(), bool(left)) == naive_cancel_few(ts, sign, a, b)
 
 
-@given(PLAIN)
-def test_sorting_cancels_as_much(drawn: list[Any]) -> None:
+def naive_cancel_equal(ts: Any, sign: Any, a: Any, b: Any) -> list[int]:
+    """Of equal changes at one ts, the first of the sign that there are more of, as many as there are more."""
+    rows = list(zip(ts.tolist(), a.tolist(), b.tolist(), strict=True))
+    net: Counter[Any] = Counter()
+    for row, one in zip(rows, sign.tolist(), strict=True):
+        net[row] += one
+    keep = []
+    for row, one in zip(rows, sign.tolist(), strict=True):
+        keep.append(int(net[row] * one > 0))
+        net[row] -= one * keep[-1]
+    return keep
+
+
+@given(PLAIN, st.booleans())
+def test_cancel_equal_against_its_twin(drawn: list[Any], is_mixed: bool) -> None:
     ts, sign, a, b = arrays(drawn)
-    if not len(ts):
-        return
-    keep = cancel_sorted(ts, sign, a, b)
+    if is_mixed:
+        ts = ts[::-1].copy()  # it does not need them in order
+    keep = cancel_equal(ts, sign, a, b)
+    assert keep.tolist() == naive_cancel_equal(ts, sign, a, b)
     rows = [(int(t), int(s), (int(x), int(y))) for t, s, x, y in zip(ts, sign, a, b, strict=True)]
     kept = [row for row, stays in zip(rows, keep.tolist(), strict=True) if stays]
     assert net_of(kept) == net_of(rows)
-    assert len(kept) == sum(abs(count) for count in net_of(rows).values())

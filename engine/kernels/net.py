@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from .hash import bucket_of, shift_of
 from .jit import kernel
 
-FEW = 24  # changes of an instant that are compared with each other; more are sorted by the caller
+FEW = 24  # changes of an instant that are compared with each other; more are hashed
+SPREAD = np.int64(0x2545F4914F6CDD1D)
 
 
 @kernel
@@ -31,3 +35,31 @@ def cancel_few(ts, sign, a, b, keep, many):  # type: ignore[no-untyped-def]
                         break
         start = stop
     return left
+
+
+@kernel
+def cancel_many(ts, sign, a, b, heads, net, keep):  # type: ignore[no-untyped-def]
+    """Set keep[i] (uint8, zeros) for what is left of equal rows at one ts: as many as there are more of one
+    sign, the first of them. ts int64, sign int8, (a, b) int64 fingerprints. heads: int32, -1 everywhere, a
+    power of two above the number of rows; net: int64 per row; both are the caller's."""
+    shift = shift_of(len(heads))
+    mask = len(heads) - 1
+    first = np.empty(len(ts), np.int32)
+    for i in range(len(ts)):
+        place = bucket_of(a[i] ^ (b[i] * SPREAD) ^ (ts[i] << 20), shift)
+        while True:
+            j = heads[place]
+            if j < 0:
+                heads[place] = j = i
+                net[i] = 0
+                break
+            if a[j] == a[i] and b[j] == b[i] and ts[j] == ts[i]:
+                break
+            place = (place + 1) & mask
+        first[i] = j
+        net[j] += sign[i]
+    for i in range(len(ts)):
+        j = first[i]
+        if net[j] * sign[i] > 0:
+            keep[i] = 1
+            net[j] -= sign[i]

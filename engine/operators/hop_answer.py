@@ -18,7 +18,7 @@ import pyarrow as pa
 from ..batch import Batch, concatenate
 from ..fingerprint import fingerprint
 from ..hops import Hops
-from ..net_changes import cancel_sorted, net_changes
+from ..net_changes import cancel_equal, net_changes
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue
 from ..types import SqlType
@@ -108,7 +108,7 @@ class HopAnswer:
         columns = [rows.column(i) for i in range(rows.width)]
         if rows.sign is not None:
             a, b = fingerprint(columns, self._types, rows.length)
-            kept = np.flatnonzero(cancel_sorted(np.zeros(rows.length, np.int64), rows.sign, a, b))
+            kept = np.flatnonzero(cancel_equal(np.zeros(rows.length, np.int64), rows.sign, a, b))
             assert bool((rows.sign[kept] > 0).all()), "a row left that was not there"
             places = pa.array(kept)
             columns = [column.take(places) for column in columns]
