@@ -124,6 +124,7 @@ def add_streams(folder: Path, shares: list[int]) -> None:
         add_files(folder / name, cut(ended(table), shares))
 
 
+@pytest.mark.slow
 def test_an_executor_is_killed(tmp_path: Path) -> None:
     """One of two, while a batch is at work: its buckets go on elsewhere, from Spark's state store."""
     add_streams(tmp_path, [30, 60, 100])

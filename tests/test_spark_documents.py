@@ -32,3 +32,11 @@ def test_example_of_the_source(spark: SparkSession, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "|2026-01-01 00:00:30|0       |" in printed
     assert "after 3 files of each stream: 100 muggy pairs" in printed
+
+
+def test_example_of_scale_out(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "spark_scale_out.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "muggy, report, sweltering: split by location\n" in printed
+    assert "sweltering: 0 results" not in printed
+    assert "|2026-01-05 08:15:00|  100|" in printed
