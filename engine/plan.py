@@ -370,6 +370,7 @@ class PaneAggregateNode:
     emit: Literal["complete", "delta"]
     names: tuple[str, ...] = field(default=(), compare=False)
     """Keys and aggregates, for people."""
+    label: str = field(default="", compare=False)
 
 
 PlanNode = (

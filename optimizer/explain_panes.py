@@ -9,6 +9,8 @@ from penstock.engine.operators.pane_aggregate import PaneAggregate
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.plan import PaneAggregateNode
 
+from .explain_changes import mode_line
+
 
 def describe_panes(
     node: PaneAggregateNode, panes: PaneAggregate, member: PaneMember
@@ -20,7 +22,10 @@ def describe_panes(
     lines = [f"window [RANGE {write_duration(node.size)}], {node.emit}, from panes"]
     if node.common.predicate is not None:
         lines.append(f"where {node.common.predicate}")
-    lines.append(f"panes: {panes.panes.count:,} of {panes.panes.slots.used:,} groups")
+    groups = f" of {panes.panes.slots.used:,} groups" if keys else ""
+    lines.append(f"panes: {panes.panes.count:,}{groups}")
+    if node.label:
+        lines.insert(0, mode_line(node.label))
     others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
     data: dict[str, Any] = {
         "node": "PaneAggregate",
@@ -33,6 +38,8 @@ def describe_panes(
         "groups": panes.panes.slots.used,
         "state_bounded": True,
     }
+    if node.label:
+        data["operator"], data["mode"] = node.label.rsplit(" ", 1)
     if others:
         names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
         lines.append(f"panes kept once, also for {names}")

@@ -10,7 +10,7 @@ window reads its rows as they come and writes either form by itself, from panes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.expression import Expression
@@ -175,7 +175,8 @@ class HoppingPlanner(ChangesPlanner):
         is_delta = reads(self._modes[self._numbers[id(base)].number]) == "delta"
         if not self._panes.allowed or not is_delta or not (base.keys or self._is_top(base)):
             return None
-        return plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
+        node = plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
+        return None if node is None else replace(node, label=self._label)
 
     def _aggregate(self, base: Aggregate) -> PlanNode:
         return self._by_panes(base) or super()._aggregate(base)
