@@ -72,7 +72,9 @@ class ArrayMemory:
                 strides = None if one.flags.c_contiguous else list(one.strides)
                 place = len(buffers), _address(one) - low
                 entries[number] = [_described(one), list(one.shape), strides, *place, one.flags.writeable]
-            buffers.append(memoryview((ctypes.c_ubyte * (high - low)).from_address(low)).cast("B"))
+            block = (ctypes.c_ubyte * (high - low)).from_address(low)
+            block.arrays = [self._arrays[number] for number in run]  # type: ignore[attr-defined]
+            buffers.append(memoryview(block).cast("B"))  # which keeps the arrays, and so the memory
         return entries
 
     @staticmethod

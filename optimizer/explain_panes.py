@@ -23,7 +23,10 @@ def describe_panes(
     lines = [mode_line(node.label), f"from panes of [RANGE {write_duration(node.size)}]"]
     if node.common.predicate is not None:
         lines.append(f"where {node.common.predicate}")
-    lines.append(f"panes: {panes.panes.count:,} of {panes.panes.slots.used:,} groups")
+    groups = f" of {panes.panes.slots.used:,} groups" if keys else ""
+    lines.append(f"panes: {panes.panes.count:,}{groups}")
+    if node.label:
+        lines.insert(0, mode_line(node.label))
     others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
     data: dict[str, Any] = {
         "node": "PaneAggregate",
@@ -38,6 +41,8 @@ def describe_panes(
         "groups": panes.panes.slots.used,
         "state_bounded": True,
     }
+    if node.label:
+        data["operator"], data["mode"] = node.label.rsplit(" ", 1)
     if others:
         names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
         lines.append(f"panes kept once, also for {names}")

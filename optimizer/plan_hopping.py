@@ -175,7 +175,8 @@ class HoppingPlanner(ChangesPlanner):
         is_delta = reads(self._modes[self._numbers[id(base)].number]) == "delta"
         if not self._panes.allowed or not is_delta or not (base.keys or self._is_top(base)):
             return None
-        return plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
+        node = plan_panes(base, self._hops, self._wanted[id(base)], self._panes.owner)
+        return None if node is None else replace(node, label=self._label)
 
     def _aggregate(self, base: Aggregate) -> PlanNode:
         panes = self._by_panes(base)

@@ -105,6 +105,33 @@ def test_of_a_part_only_the_part_is_written() -> None:
     assert sum(map(len, buffers)) == 80
 
 
+def test_memory_lives_as_long_as_what_is_to_be_written() -> None:
+    """A time that a whole batch has in common takes one place; written down it is a copy nobody else has."""
+    walk = Walk(OURS)
+    walk.take(np.broadcast_to(np.int64(7), 1000))
+    walk.arrays()
+    (buffer,) = walk.buffers
+    del walk
+    others = [np.zeros(1000, np.int64) for _ in range(100)]
+    assert bytes(buffer) == np.full(1000, 7).tobytes()
+    assert not any(map(np.any, others))
+
+
+def test_a_restored_buffer_slides_again_when_it_has_memory_of_its_own() -> None:
+    buffer = RowBuffer("int64")
+    buffer.slides = True
+    buffer.append(np.arange(200))
+    held, restored = back([buffer.run(0, 200), buffer])
+    restored.append(np.arange(200, 210))  # those who came back with it may hold rows: it moves
+    assert restored.data.base is None and held.tolist() == list(range(200))
+    size = len(restored.data)
+    for first in range(210, 10_000, 10):
+        restored.drop(first - 50)
+        restored.append(np.arange(first, first + 10))
+        assert restored.live.tolist() == list(range(first - 50, first + 10))
+    assert len(restored.data) <= size, "it slid"
+
+
 def test_of_a_buffer_only_live_rows_are_written() -> None:
     rows = RowBuffer("int64")
     rows.append(np.arange(1000))
