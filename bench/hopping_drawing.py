@@ -65,7 +65,7 @@ def logarithmic(axis: Any, ratios: Sequence[float]) -> None:
 
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
+    axis.set_xticks(ratios, [f"{ratio:g}" if ratio != 80 else "" for ratio in ratios])  # 100 is next to it
     axis.xaxis.set_minor_locator(ticker.NullLocator())
     axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_major_formatter("{x:g}")

@@ -132,9 +132,11 @@ def run_ways(
     """Everyone in turn, `rounds` times; those that emit the same must say the same. Of each hop the best run
     counts: the work is the same, and what disturbs the machine hits a hop here and there."""
     found: dict[str, Cost] = {}
+    order = list(ways)
     for _ in range(rounds):
-        for name, way in ways.items():
-            cost = run_way(way, load)
+        order.append(order.pop(0))  # whoever runs after a big one finds other memory
+        for name in order:
+            cost = run_way(ways[name], load)
             known = found.setdefault(name, cost)
             known.seconds = [min(pair) for pair in zip(known.seconds, cost.seconds, strict=True)]
     for emit in EMITS:

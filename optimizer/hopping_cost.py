@@ -26,6 +26,7 @@ from .modes import Form, Mode
 from .weights import Weights
 
 FORMS: tuple[Form, Form] = ("delta", "complete")
+BEHIND_WINDOW_JOIN = 3  # operators: pairs get their columns and their ends, and are withdrawn then
 
 Costs = Mapping[Mode, float]
 
@@ -103,6 +104,8 @@ class HoppingCosts:
         row, pair = (w.hop_join_row, w.hop_join_pair) if windows else (w.hop_change_row, w.hop_change_pair)
         renewed = 1 - (1 - left.changed) * (1 - right.changed)
         delta = (left.changes + right.changes) * row + 2 * met * renewed * pair
+        if windows:
+            delta += BEHIND_WINDOW_JOIN * w.hop_operator
         complete = self._whole_rows(left) + self._whole_rows(right) + met * w.hop_whole_pair
         return self._converted(delta, complete, out)
 
