@@ -9,7 +9,6 @@ pictures because that is where changes and whole answers cost the same here.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +42,7 @@ JOIN_WINDOW_S, DIFFERENCE_WINDOW_S = 5, 20
 FIXED_HOP_S = 5
 NEAR, STEPS = Target(">=", 0.9), Target("<=", 1)
 AUTO = "auto"
+HALF_REMAINS = 0.468  # x, rows of a window for each different one there can be: (1 - e^-x) e^-x / x is half
 
 Behind = list[tuple[str, float]]  # where, and the speed of the assigned plan against the best fixed one
 
@@ -85,12 +85,12 @@ def bench_modes(
 
 
 def load_of(streams: str, window_s: float, hop_us: int, sql: str, rate: int = RATE) -> Load:
-    """Rows for a query; of a difference half the left rows are in the right window too."""
+    """Rows for a query; a difference leaves half as many as are in the left window."""
     window_us = round(window_s * SECOND_US)
     rows = rows_for(window_us, hop_us, rate)
     values = 1 << 40
     if "EXCEPT" in sql:
-        values = max(1, round(rate * window_s / math.log(2) / KEYS))
+        values = max(1, round(rate * window_s / HALF_REMAINS / KEYS))
     tables = {name: table_of(rows, rate, KEYS, values, seed) for seed, name in enumerate(streams)}
     return Load.of(tables, window_us, hop_us, hops_for(window_us, hop_us), rate)
 
