@@ -53,7 +53,7 @@ def bench_hopping(size: Size, out: Path, tell: Tell) -> Outcome:
     bench_modes(outcome, size.ratios, size.windows_s, size.figure_rounds, out)
     tell("plans")
     bench_searches(outcome, size.plans, out)
-    bench_shapes(outcome, size.windows_s, min(size.figure_rounds, 2), out)
+    bench_shapes(outcome, size.windows_s, size.figure_rounds, out)
     tell("GROUP BY, against DuckDB")
     bench_one(outcome, size.rows, size.rounds)
     tell("anti join, against DuckDB")

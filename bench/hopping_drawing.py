@@ -65,14 +65,14 @@ def logarithmic(axis: Any, ratios: Sequence[float]) -> None:
 
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
+    axis.set_xticks(ratios, [f"{ratio:g}" if ratio != 80 else "" for ratio in ratios])  # 100 is next to it
     axis.xaxis.set_minor_locator(ticker.NullLocator())
     axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_major_formatter("{x:g}")
     axis.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
-def draw_windows(points: Sequence[Point], hop_s: float, path: Path) -> None:
+def draw_windows(points: Sequence[Point], hop_s: float, rate: float, path: Path) -> None:
     """Figure 7.3: the assigned plan as windows grow."""
     figure, axes = plotter().subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
     for axis, (name, value) in zip(axes, SIDES, strict=True):
@@ -80,11 +80,13 @@ def draw_windows(points: Sequence[Point], hop_s: float, path: Path) -> None:
         axis.set_title(name, fontsize=11)
     axes[0].set_ylabel("processor time per hop (ms)")
     legend_below(figure, axes[0])
-    title = f"Figure 7.3: a join above a difference, hop {hop_s:g} s, EMIT DELTA"
+    title = f"Figure 7.3: a join above a difference, {rate:g} rows/s each, hop {hop_s:g} s, EMIT DELTA"
     finish(figure, axes, title, path)
 
 
-def draw_shapes(shapes: Sequence[Point], steps: Sequence[Point], hop_s: float, path: Path) -> None:
+def draw_shapes(
+    shapes: Sequence[Point], steps: Sequence[Point], hop_s: float, rate: float, path: Path
+) -> None:
     """Figures 7.5 and 7.6, measured; dashed: what the model says."""
     figure, axes = plotter().subplots(1, 2, figsize=(11, 5), layout="constrained")
     for axis, points, title in (
@@ -96,7 +98,9 @@ def draw_shapes(shapes: Sequence[Point], steps: Sequence[Point], hop_s: float, p
         axis.set_title(title, fontsize=11)
         axis.set_ylabel("processor time per hop (ms)")
         axis.legend(frameon=False, fontsize=9.5, loc="upper left")
-    title = f"(A join C) minus (B join C), hop {hop_s:g} s, EMIT DELTA; dashed: what the model says"
+    title = (
+        f"(A join C) minus (B join C), {rate:g} rows/s each, hop {hop_s:g} s, EMIT DELTA; dashed: the model"
+    )
     finish(figure, axes, title, path)
 
 
@@ -105,10 +109,13 @@ def draw_series(axis: Any, points: Sequence[Point], value: Value, **more: Any) -
     windows = [point.at for point in points]
     for name, colour in zip(points[0].costs, SERIES, strict=False):
         style = {"color": colour, "marker": "o", "markersize": 5, "linewidth": 1.6, "label": name}
+        if name == "assigned":
+            style |= RING
         axis.plot(windows, [value(point.costs[name]) for point in points], **(style | more))
+    top = max(side(cost) for point in points for cost in point.costs.values() for _, side in SIDES)
     axis.set_xlabel("window (s)")
     axis.set_xticks(windows)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, 1.05 * top)
 
 
 def draw_searches(found: Mapping[str, Found], plans: int, path: Path) -> None:
@@ -117,7 +124,7 @@ def draw_searches(found: Mapping[str, Found], plans: int, path: Path) -> None:
     shares = [100 * one.same for one in found.values()]
     bars = axis.bar(range(len(found)), shares, 0.55, color=SERIES[1])
     axis.bar_label(bars, [f"{share:.1f} %" for share in shares], padding=3, fontsize=10.5)
-    names = [f"{name}\n(at worst {one.worst:.2g} times as dear)" for name, one in found.items()]
+    names = [f"{name}\n(at worst {one.worst:.3g} times the cost)" for name, one in found.items()]
     axis.set_xticks(range(len(found)), names)
     axis.set_ylim(0, 110)
     axis.set_ylabel("plans with the exhaustive optimum (%)")

@@ -9,7 +9,6 @@ pictures because that is where changes and whole answers cost the same here.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from .hopping_drawing import draw_modes, draw_windows
 from .hopping_trials import (
     EMITS,
+    FEW_RATE,
     KEYS,
     MODES,
     RATE,
@@ -42,6 +42,7 @@ JOIN_WINDOW_S, DIFFERENCE_WINDOW_S = 5, 20
 FIXED_HOP_S = 5
 NEAR, STEPS = Target(">=", 0.9), Target("<=", 1)
 AUTO = "auto"
+HALF_REMAINS = 0.468  # x, rows of a window for each different one there can be: (1 - e^-x) e^-x / x is half
 
 Behind = list[tuple[str, float]]  # where, and the speed of the assigned plan against the best fixed one
 
@@ -83,15 +84,15 @@ def bench_modes(
     outcome.data["auto_against_best"] = dict(behind)
 
 
-def load_of(streams: str, window_s: float, hop_us: int, sql: str) -> Load:
-    """Rows for a query; of a difference half the left rows are in the right window too."""
+def load_of(streams: str, window_s: float, hop_us: int, sql: str, rate: int = RATE) -> Load:
+    """Rows for a query; a difference leaves half as many as are in the left window."""
     window_us = round(window_s * SECOND_US)
-    rows = rows_for(window_us, hop_us)
+    rows = rows_for(window_us, hop_us, rate)
     values = 1 << 40
     if "EXCEPT" in sql:
-        values = max(1, round(RATE * window_s / math.log(2) / KEYS))
-    tables = {name: table_of(rows, KEYS, values, seed) for seed, name in enumerate(streams)}
-    return Load.of(tables, window_us, hop_us, hops_for(window_us, hop_us))
+        values = max(1, round(rate * window_s / HALF_REMAINS / KEYS))
+    tables = {name: table_of(rows, rate, KEYS, values, seed) for seed, name in enumerate(streams)}
+    return Load.of(tables, window_us, hop_us, hops_for(window_us, hop_us), rate)
 
 
 def text(sql: str, window_s: float) -> str:
@@ -173,17 +174,17 @@ def bench_windows(outcome: Outcome, windows_s: Sequence[int], rounds: int, out: 
             "all delta": Way(asked, "DELTA", "DIDO", "none"),
             "assigned": Way(asked, "DELTA", AUTO, "none"),
         }
-        load = load_of("abc", window_s, FIXED_HOP_S * SECOND_US, BOTH)
+        load = load_of("abc", window_s, FIXED_HOP_S * SECOND_US, BOTH, FEW_RATE)
         points.append(Point(window_s, run_ways(outcome, f"figure 7.3, {window_s} s", ways, load, rounds)))
     keep(outcome, "7.3", points)
-    group = f"figure 7.3, a join above a difference, hop {FIXED_HOP_S} s, EMIT DELTA"
+    group = f"figure 7.3, a join above a difference, {FEW_RATE} rows/s, hop {FIXED_HOP_S} s, EMIT DELTA"
     for point in dict.fromkeys((points[0].at, points[-1].at)):
         costs = next(one.costs for one in points if one.at == point)
         for name, cost in costs.items():
             note = f"the model: {1e3 * cost.estimated:.3g}; {cost.plan}"
             outcome.add(group, f"{name}, window {point:g} s", 1e3 * cost.measured, "ms", note=note)
     path = out / "hopping-fig7.3.png"
-    draw_windows(points, FIXED_HOP_S, path)
+    draw_windows(points, FIXED_HOP_S, FEW_RATE, path)
     outcome.pictures.append(path.name)
     return [
         (

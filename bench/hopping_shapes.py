@@ -14,7 +14,7 @@ from penstock.optimizer.weights import load
 from .hopping_drawing import draw_searches, draw_shapes
 from .hopping_modes import FIXED_HOP_S, Point, keep, load_of, text
 from .hopping_plans import compare_searches
-from .hopping_trials import SECOND_US, Way, run_ways
+from .hopping_trials import FEW_RATE, SECOND_US, Way, run_ways
 from .outcome import Outcome, Target
 
 PULLED = (
@@ -59,7 +59,7 @@ def bench_shapes(outcome: Outcome, windows_s: Sequence[int], rounds: int, out: P
             STEPS[1]: Way(pulled, "DELTA", "DIDO", "heuristic"),
             STEPS[2]: Way(pulled, "DELTA", "auto", "heuristic"),
         }
-        rows = load_of("abc", window_s, FIXED_HOP_S * SECOND_US, PULLED)
+        rows = load_of("abc", window_s, FIXED_HOP_S * SECOND_US, PULLED, FEW_RATE)
         costs = run_ways(outcome, f"figures 7.5 and 7.6, {window_s} s", ways, rows, rounds)
         shapes.append(Point(window_s, {name: costs[name] for name in (PULL_UP, PUSH_DOWN)}))
         steps.append(Point(window_s, {name: costs[name] for name in STEPS}))
@@ -68,7 +68,7 @@ def bench_shapes(outcome: Outcome, windows_s: Sequence[int], rounds: int, out: P
         ("7.6", steps, "all together"),
     ):
         keep(outcome, figure, points)
-        group = f"figure {figure}, {title}, hop {FIXED_HOP_S} s, EMIT DELTA"
+        group = f"figure {figure}, {title}, {FEW_RATE} rows/s, hop {FIXED_HOP_S} s, EMIT DELTA"
         last = points[-1]
         for name, cost in last.costs.items():
             note = f"window {last.at:g} s (the model: {1e3 * cost.estimated:.3g}); {cost.plan}"
@@ -78,5 +78,5 @@ def bench_shapes(outcome: Outcome, windows_s: Sequence[int], rounds: int, out: P
         note = f"{min(ratios):.2f} to {max(ratios):.2f} over windows of {points[0].at:g} to {last.at:g} s"
         outcome.add(group, f"{best} / {first}", ratios[-1], "x", note=note)
     path = out / "hopping-fig7.5-7.6.png"
-    draw_shapes(shapes, steps, FIXED_HOP_S, path)
+    draw_shapes(shapes, steps, FIXED_HOP_S, FEW_RATE, path)
     outcome.pictures.append(path.name)

@@ -45,7 +45,7 @@ def run_expiry(quick: bool, out: Path, tell: Tell) -> Outcome:
 
 
 def run_hopping(quick: bool, out: Path, tell: Tell) -> Outcome:
-    """Hopping queries: against DuckDB, one and many."""
+    """Hopping queries: modes and plans, the figures of the thesis, against DuckDB, one and many."""
     from .hopping import FULL, QUICK, bench_hopping
 
     return bench_hopping(QUICK if quick else FULL, out, tell)

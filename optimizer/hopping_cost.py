@@ -26,6 +26,7 @@ from .modes import Form, Mode, writes
 from .weights import Weights
 
 FORMS: tuple[Form, Form] = ("delta", "complete")
+BEHIND_WINDOW_JOIN = 3  # operators: pairs get their columns and their ends, and are withdrawn then
 
 Costs = Mapping[Mode, float]
 
@@ -97,12 +98,19 @@ class HoppingCosts:
         return {"delta": 0.0, "complete": self._w.hop_operator + rows * self._w.hop_pass}
 
     def join(self, left: Flow, right: Flow, met: float, out: Flow) -> Costs:
-        """An inner join (5.2.1). met: pairs of rows with equal keys in the two answers."""
+        """An inner join (5.2.1). met: pairs of rows with equal keys in the two answers.
+
+        A pair that leaves at the next boundary is due in the order in which it came; others are kept by the
+        time at which they leave, which costs more.
+        """
         w = self._w
         windows = left.is_window and right.is_window
         row, pair = (w.hop_join_row, w.hop_join_pair) if windows else (w.hop_change_row, w.hop_change_pair)
         renewed = 1 - (1 - left.changed) * (1 - right.changed)
         delta = (left.changes + right.changes) * row + 2 * met * renewed * pair
+        delta += met * renewed * (1 - renewed) * w.hop_kept_pair
+        if windows:
+            delta += BEHIND_WINDOW_JOIN * w.hop_operator
         complete = self._whole_rows(left) + self._whole_rows(right) + met * w.hop_whole_pair
         return self._converted(delta, complete, out)
 

@@ -38,11 +38,11 @@ class Weights:
     For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, for an
     operator to run at all; hop_pass, to hand a row on; hop_window and hop_whole_window, for a row to enter a
     window; hop_join_* for the window join, hop_change_* for a join of other inputs, hop_match_* for semi,
-    anti and outer joins, per change and per pair; hop_whole_* for operators over whole answers (row: link
-    or probe, hash: find the key's slot, look: per pair that is met and not given); hop_fold and
-    hop_fold_change, per row of the answer and per change that is folded in; hop_compare and
-    hop_compare_change, per row of two answers and per row that is in one of them; hop_say, per group that is
-    given; hop_pane and hop_slot, per row and per group of panes.
+    anti and outer joins, per change and per pair; hop_kept_pair, for a join's pair to outlive its hop;
+    hop_whole_* for operators over whole answers (row: link or probe, hash: find the key's slot, look: per
+    pair that is met and not given); hop_fold and hop_fold_change, per row of the answer and per change that
+    is folded in; hop_compare and hop_compare_change, per row of two answers and per row that is in one of
+    them; hop_say, per group that is given; hop_pane and hop_slot, per row and per group of panes.
 
     Files stored before these were measured lack them.
     """
@@ -75,32 +75,33 @@ class Weights:
     slice_pair: float = 4.6e-8
     tell_row: float = 8.5e-8
     machine: str = "unknown"
-    hop_operator: float = 0.00013
-    hop_pass: float = 1e-10
-    hop_select: float = 1.6e-09
-    hop_window: float = 5.5e-08
-    hop_whole_window: float = 6.8e-09
+    hop_operator: float = 0.00012
+    hop_pass: float = 2.9e-10
+    hop_select: float = 1.8e-09
+    hop_window: float = 5.2e-08
+    hop_whole_window: float = 6.9e-09
     hop_join_row: float = 1e-10
-    hop_join_pair: float = 1.8e-07
-    hop_change_row: float = 4.3e-08
-    hop_change_pair: float = 1.9e-07
+    hop_join_pair: float = 1e-07
+    hop_change_row: float = 3.9e-08
+    hop_change_pair: float = 1.6e-07
     hop_match_row: float = 2.4e-07
-    hop_match_pair: float = 3.8e-08
-    hop_whole_row: float = 1e-10
-    hop_whole_hash: float = 4.6e-09
+    hop_match_pair: float = 3.9e-08
+    hop_whole_row: float = 5.1e-10
+    hop_whole_hash: float = 5.1e-09
     hop_whole_pair: float = 1.2e-08
     hop_whole_look: float = 1e-10
-    hop_tally: float = 6.5e-08
-    hop_whole_tally: float = 5.1e-09
+    hop_tally: float = 6.8e-08
+    hop_whole_tally: float = 5.6e-09
     hop_group: float = 1e-10
-    hop_whole_group: float = 2.1e-08
-    hop_say: float = 7.8e-08
-    hop_pane: float = 8.1e-09
-    hop_slot: float = 2.8e-08
-    hop_fold: float = 3.1e-08
-    hop_fold_change: float = 4.4e-08
-    hop_compare: float = 1e-08
-    hop_compare_change: float = 2.6e-08
+    hop_whole_group: float = 2.2e-08
+    hop_say: float = 8.2e-08
+    hop_pane: float = 8.8e-09
+    hop_slot: float = 2.9e-08
+    hop_fold: float = 2.4e-08
+    hop_fold_change: float = 6.2e-08
+    hop_compare: float = 1.1e-08
+    hop_kept_pair: float = 3e-07
+    hop_compare_change: float = 2.7e-08
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""
