@@ -113,7 +113,10 @@ class ExpressionBinder:
                 return self.bind(self.aliases[str(name.this).lower()])
             # A qualified name is wrong as a whole or in its second part.
             place = node if table is None or self.scope.find_relation(str(table.this)) is None else name
-            raise self.error(BindError, bad.message, place, bad.hint) from None
+            hint = bad.hint
+            if table is None and name.args.get("quoted") and not (hint or "").startswith("Did you mean"):
+                hint = f"Write text in single quotes: '{name.this}'"
+            raise self.error(BindError, bad.message, place, hint) from None
         if self.aggregates is not None:
             self.aggregates.note_columns(bound, self.context.position(node))
         return bound

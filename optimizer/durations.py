@@ -137,5 +137,7 @@ def read_unit(reader: TokenReader, number: str) -> str:
     """The unit after a number, as written."""
     if reader.word() not in UNITS_US:
         hint = spelling_hint(reader.word(), UNIT_NAMES)
+        if reader.word() == "M":
+            hint = "Write `min` for minutes, `ms` for milliseconds"
         raise reader.unexpected(f"a unit after {number[:40]}: {A_UNIT}", hint)
     return str(reader.advance().text)

@@ -18,10 +18,9 @@ from .parse_relational import parse_relational
 from .read_window import read_tail_window
 from .source import Source, Token, fail, word_of
 from .statements import AlterQuery, CreateQuery, DropQuery, SelectStatement, Statement
-from .token_reader import TokenReader, join_words
+from .token_reader import STATEMENT_STARTS, TokenReader, join_words
 
 QUERY_STARTS = ("SELECT", "WITH", "(")
-STATEMENT_STARTS = ("SELECT", "WITH", "CREATE", "DROP", "ALTER")
 
 
 def parse_script(text: str) -> list[Statement]:

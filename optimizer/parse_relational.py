@@ -12,8 +12,10 @@ from typing import Any
 
 from penstock.engine.errors import ParseError, QueryError, UnsupportedError
 
+from .read_tail import ends_operand
+from .read_window import WINDOW_WORDS
 from .source import Source, Token, fail, word_of, words
-from .token_reader import spelling_hint
+from .token_reader import SEPARATED, STATEMENT_STARTS, spelling_hint
 
 KEYWORDS = words(
     "SELECT DISTINCT FROM WHERE JOIN INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI HAVING UNION EXCEPT "
@@ -94,7 +96,11 @@ def _translate(
 
 
 def _hint(tokens: Sequence[Token], index: int) -> str | None:
-    """A keyword that one of the last words up to `index` was probably meant to be."""
+    """What was probably forgotten before `index`, or which keyword one of the last words was meant to be."""
+    if index and word_of(tokens[index]) in STATEMENT_STARTS and ends_operand(tokens[index - 1]):
+        return SEPARATED
+    if any(word_of(token) in WINDOW_WORDS for token in tokens[max(0, index - 1) : index + 1]):
+        return "Write windows in brackets, as in `s [RANGE 5 MINUTES]`"
     for token in reversed(tokens[max(0, index - 2) : index + 1]):
         word = word_of(token)
         if token.token_type.name != "VAR" or len(word) < 3:

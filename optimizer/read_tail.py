@@ -19,7 +19,7 @@ from .moments import read_moment
 from .read_window import WINDOW_WORDS, read_tail_window
 from .source import Token, fail, word_of, words
 from .statements import Tail, WrittenWindow
-from .token_reader import TokenReader, spelling_hint
+from .token_reader import SEPARATED, STATEMENT_STARTS, TokenReader, spelling_hint
 
 CLAUSES = ("WINDOW", "HOP", "EMIT", "LATE")
 EMITS = ("INSERTS", "CHANGES", "DELTA", "COMPLETE")
@@ -38,7 +38,7 @@ _OPENING_WORDS = words(
 def begins_tail(tokens: Sequence[Token], index: int) -> bool:
     """Whether the token begins a tail clause, and is not a column or an alias of that name."""
     word = word_of(tokens[index])
-    if word not in CLAUSES or index == 0 or not _ends_operand(tokens[index - 1]):
+    if word not in CLAUSES or index == 0 or not ends_operand(tokens[index - 1]):
         return False
     following = tokens[index + 1] if index + 1 < len(tokens) else None
     kind = "" if following is None else following.token_type.name
@@ -54,7 +54,8 @@ def begins_tail(tokens: Sequence[Token], index: int) -> bool:
     return kind in ("", "VAR", "STRING") or word_of(following) in ("DROP", "IGNORE")
 
 
-def _ends_operand(token: Token) -> bool:
+def ends_operand(token: Token) -> bool:
+    """Whether a clause or a statement may begin after the token."""
     word = word_of(token)
     if word in _OPENING_WORDS:
         return False
@@ -70,6 +71,8 @@ def read_tail(reader: TokenReader) -> Tail:
         if clause not in CLAUSES:
             hint = spelling_hint(clause, ("WINDOW", "HOP BY", "EMIT", "LATE"))
             at_the_end = "WINDOW, HOP BY, EMIT and LATE are the last clauses of a query"
+            if clause in STATEMENT_STARTS:
+                at_the_end = SEPARATED
             rest = [
                 f"`{name} BY`" if name == "HOP" else f"`{name}`"
                 for name in CLAUSES

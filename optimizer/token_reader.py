@@ -16,6 +16,9 @@ RESERVED = words(
     "AND OR NOT NULL CASE WHEN THEN ELSE END IN IS BETWEEN LIKE DISTINCT EXISTS INTERVAL USING BY"
 )
 
+STATEMENT_STARTS = ("SELECT", "WITH", "CREATE", "DROP", "ALTER")
+SEPARATED = "Statements are separated by `;`"
+
 
 class TokenReader:
     """Reads tokens one by one; every complaint carries the position of the token it is about."""
@@ -64,9 +67,7 @@ class TokenReader:
 
     def expect_end(self, after: str) -> None:
         if not self.at_end:
-            raise self.unexpected(
-                f"the end of the statement after {after}", "Statements are separated by `;`"
-            )
+            raise self.unexpected(f"the end of the statement after {after}", SEPARATED)
 
     def read_name(self, what: str) -> tuple[str, Position]:
         """A plain or quoted name."""

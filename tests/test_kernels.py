@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from penstock.engine.kernels import bounds, gather, keys, merge, sort_keys, sorted_nodes, vectors
+from penstock.engine.kernels import hash as hash_chains
 
 
 @numba.njit
@@ -154,12 +155,50 @@ def test_hash_text(texts: list[bytes]) -> None:
     assert keys.hash_text(offsets, stored).tolist() == [fnv(text) for text in texts]
 
 
+def combined(one: int, other: int) -> int:
+    """The hash of two numbers, in Python's integers."""
+    mask = 2**64 - 1
+    h = ((one & mask) * 0xFF51AFD7ED558CCD) & mask
+    h ^= h >> 33
+    h = ((h ^ (other & mask)) * 0xC4CEB9FE1A85EC53) & mask
+    h ^= h >> 33
+    return h - (1 << 64) if h >> 63 else h
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)), max_size=6))
+def test_combine_hashes(pairs: list[tuple[int, int]]) -> None:
+    for kernel in both(keys.combine_hashes):
+        found = kernel(ints([one for one, _ in pairs]), ints([other for _, other in pairs]))
+        assert found.tolist() == [combined(one, other) for one, other in pairs]
+
+
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_combined_hashes_tell_the_order(one: int, other: int) -> None:
     ab = keys.combine_hashes(ints([one]), ints([other]))[0]
     ba = keys.combine_hashes(ints([other]), ints([one]))[0]
     assert (ab == ba) == (one == other)
     assert ab == keys.combine_hashes(ints([one]), ints([other]))[0]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(st.lists(st.integers(-9, 9), max_size=30), st.data())
+def test_link_rows(values: list[int], data: st.DataObject) -> None:
+    """Links of the live rows laid anew: each chain leads from its newest to its oldest."""
+    start = data.draw(st.integers(0, len(values)))
+    end = data.draw(st.integers(start, len(values)))
+    stored = ints(values)
+    for kernel in both(hash_chains.link_rows):
+        links, heads = np.full(len(values), -9, np.int32), np.full(8, -1, np.int32)
+        kernel(stored, links, heads, start, end)
+        shift = hash_chains.shift_of(len(heads))
+        for bucket, newest in enumerate(heads.tolist()):
+            walked = []
+            while newest >= 0:
+                walked.append(newest)
+                newest = int(links[newest])
+            rows = reversed(range(start, end))
+            assert walked == [row for row in rows if hash_chains.bucket_of(stored[row], shift) == bucket]
 
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
