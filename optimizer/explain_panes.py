@@ -19,8 +19,7 @@ def describe_panes(
     count = len(node.common.keys)
     keys, calls = node.names[:count], node.names[count:]
     by = f" BY {', '.join(keys)}" if keys else ""
-    name, _, mode = node.label.rpartition(" ")
-    lines = [mode_line(node.label), f"from panes of [RANGE {write_duration(node.size)}]"]
+    lines = [f"from panes of [RANGE {write_duration(node.size)}]"]
     if node.common.predicate is not None:
         lines.append(f"where {node.common.predicate}")
     groups = f" of {panes.panes.slots.used:,} groups" if keys else ""
@@ -30,8 +29,6 @@ def describe_panes(
     others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
     data: dict[str, Any] = {
         "node": "PaneAggregate",
-        "operator": name,
-        "mode": mode,
         "keys": list(keys),
         "aggregates": list(calls),
         "window_us": node.size,
