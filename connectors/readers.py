@@ -67,8 +67,9 @@ class ParquetReader:
         head = source.peek(len(PARQUET_MAGIC))
         if head != PARQUET_MAGIC:
             raise FileError("Expected Parquet, found something else", source=show_path(source.path))
-        # buffer_size makes Arrow read a column chunk piece by piece, so that one huge row group is fine too.
-        self.file = pq.ParquetFile(source.as_seekable(), buffer_size=1 << 20)
+        # buffer_size makes Arrow read a column chunk piece by piece, so that one huge row group is fine too;
+        # with pre_buffer, which some versions begin with, it would keep all that it has read of the file.
+        self.file = pq.ParquetFile(source.as_seekable(), buffer_size=1 << 20, pre_buffer=False)
         names = self.file.schema_arrow.names
         self.columns = [names[at] for at in match_columns(schema.names, names, show_path(source.path))]
         self._rows_done = 0

@@ -170,16 +170,15 @@ class Batch:
 
     def slice(self, start: int, stop: int) -> Batch:
         """Rows [start, stop), without copying."""
-
-        def part(index: int) -> LazyColumn:
-            column = self._columns[index]
-            if isinstance(column, Gather):
-                return Gather(column.view, column.rows[start:stop])
-            return Cut(self, index, start, stop - start)
-
+        length = stop - start
         return Batch(
             self.ts[start:stop],
-            [part(index) for index in range(self.width)],
+            [
+                Gather(column.view, column.rows[start:stop])
+                if isinstance(column, Gather)
+                else Cut(self, index, start, length)
+                for index, column in enumerate(self._columns)
+            ],
             None if self.sign is None else self.sign[start:stop],
             None if self.ets is None else self.ets[start:stop],
         )

@@ -297,12 +297,10 @@ class WindowJoin:
         for side in self.sides:
             side.silence()
         left, right = self.sides
-        pairs = [(left, n) for n in range(len(left.shelves))] + [
-            (right, n) for n in range(len(right.shelves))
-        ]
-        while len(self._directions) < len(pairs):
+        count = len(left.shelves) + len(right.shelves)
+        while len(self._directions) < count:
             self._directions.append(Direction())
-        del self._directions[len(pairs) :]
+        del self._directions[count:]
         if len(left.shelves) == len(right.shelves) == 1:
             seen = [np.empty(len(side.ts), np.int64) for side in self.sides]
             meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
@@ -311,6 +309,7 @@ class WindowJoin:
             self._directions[0].begin(left, 0, right, by_right)
             self._directions[1].begin(right, 0, left, by_left)
         else:
+            pairs = [(side, number) for side in self.sides for number in range(len(side.shelves))]
             for direction, (side, number) in zip(self._directions, pairs, strict=True):
                 other, shelf = self.sides[1 - side.number], side.shelves[number]
                 row_until = np.empty(len(other.ts), np.int64)

@@ -393,8 +393,10 @@ class Side:
 
     def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray) -> Probes:
         """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until."""
-        row_from = np.empty(len(row_until), np.int64)
         ts = shelf.store.ts
+        if not len(row_until):
+            return Probes(other.low, other.high, row_until, row_until, ts.end)
+        row_from = np.empty(len(row_until), np.int64)
         if self.by_place:
             places = shelf.pos
             seen = first_places(

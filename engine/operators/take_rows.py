@@ -39,6 +39,9 @@ def take_rows(
     is_first: not many more than `rows`, even if that means cutting a batch.
     """
     bound = (instants_of if instants else bound_of)(inputs, rows)
+    last = bound - 1 if instants else bound
+    if all(not queue.batches or queue.batches[0].ts[0] > last for queue in inputs):
+        return [None, None], []
     if is_first and not instants:
         heads = [queue.batches[0] for queue in inputs if queue.batches]
         bound = min([bound, *(int(head.ts[min(rows, head.length) - 1]) for head in heads)])
