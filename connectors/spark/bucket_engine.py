@@ -7,7 +7,8 @@ fires with the next batch whose watermark is later.
 After a step the engine stays in the worker, under the step's mark, and the next batch goes on with it if the
 state in Spark's store has the same mark. Else it is another worker's bucket now, or a batch is given again
 after a failure: then the engine is restored from the store, which has what Spark has noted as done and
-nothing else.
+nothing else. An executor with several cores has a worker for each and hands buckets to them as they
+come, so there engines are restored often; with one core each, hardly ever.
 """
 
 from __future__ import annotations
