@@ -47,7 +47,8 @@ def test_forced_modes_by_name() -> None:
     engine = make()
     engine.query(TWICE, modes={"distinct 1": "CIDO", "join 1": "DICO"})
     found = modes_of(engine)
-    assert (found["distinct 1"], found["join 1"], found["join 2"]) == ("CICO", "DICO", "DIDO")
+    assert (found["distinct 1"], found["join 1"]) == ("CICO", "DICO")
+    assert found["join 2"] in ("DIDO", "CIDO"), "it is free to read what is cheaper, and writes changes"
     text = engine.explain()
     assert "join 1 DICO: changes in, whole answers out" in text and "scan 3 DIDO" in text
 
