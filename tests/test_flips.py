@@ -45,7 +45,7 @@ def test_a_difference_changes_its_mind_no_more_often_than_its_inputs(all_: bool,
 
 
 def start(execution: str, sql: str) -> tuple[penstock.Engine, penstock.Query]:
-    engine = penstock.Engine(execution=execution, modes="DIDO")
+    engine = penstock.Engine(execution=execution, modes="DIDO", panes=False)
     engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
     return engine, engine.query(sql, name="q")
 
