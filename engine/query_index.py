@@ -273,7 +273,8 @@ class QueryIndex:
             first_by_leaf(low[:, d].copy(), high[:, d].copy(), int(count), first[base : base + count])
         by_leaf = windows[first] if len(dims) == 1 and not len(words) else None
         sets = np.empty((len(first), 0), np.uint64)
-        if by_leaf is None and len(low) >= MIN_IN_SETS and len(first) * len(low) <= MAX_SET_BITS:
+        pays = len(low) >= MIN_IN_SETS and len(first) * len(low) <= MAX_SET_BITS
+        if by_leaf is None and len(dims) and pays:  # without dimensions there is nothing to look up
             sets = np.empty((len(first), (len(low) + 63) // 64), np.uint64)
             for d, (base, count) in enumerate(zip(bases, leaves, strict=True)):
                 least, most = low[:, d].copy(), high[:, d].copy()

@@ -219,6 +219,7 @@ def test_report(case: Case, room: int, start: int, way: str) -> None:
 @given(cases(), st.integers(0, 1), st.integers(0, 1), st.sampled_from([1, 64]))
 @example(NOBODY, 0, 0, 1)
 @example(NOBODY, 1, 0, 64)
+@example(draw_case(3, 3, 0, 1, True, 2172), 0, 0, 1)  # conditions that are no ranges, and many members
 def test_longest(case: Case, side: int, of: int, in_sets: int) -> None:
     """For a row of one side, whatever members ask of the other; members are tried or looked up in sets."""
     shape, members, pairs, _ = case
