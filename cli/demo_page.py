@@ -14,6 +14,8 @@ import click
 
 from penstock.engine.expression import write_time
 
+from .session import compile_notice, note
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -79,7 +81,11 @@ class Page:
         from rich.live import Live
 
         with Live(console=self._console, auto_refresh=False) as live:
-            yield LiveScreen(live, names)
+            compile_notice.say = live.console.print  # above the frames, not into them
+            try:
+                yield LiveScreen(live, names)
+            finally:
+                compile_notice.say = note
 
 
 class LiveScreen:

@@ -72,10 +72,14 @@ def _read_statements(path: str) -> str:
 
 
 class CompileNotice:
-    """Says once that kernels are being compiled, when the first one is; `count` is how many were."""
+    """Says once that kernels are being compiled, when the first one is; `count` is how many were.
+
+    say: where the line goes; a page that draws over itself puts its own way of printing here.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.say: Callable[[str], object] = note
         self._listening = False
 
     def listen(self) -> None:
@@ -89,7 +93,7 @@ class CompileNotice:
     def _hear(self) -> None:
         self.count += 1
         if self.count == 1:
-            note("Compiling kernels for this machine ...")
+            self.say("Compiling kernels for this machine ...")
 
 
 compile_notice = CompileNotice()

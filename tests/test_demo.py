@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -19,10 +20,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from penstock.cli.demo import command_line
 from penstock.cli.demo_data import QUERIES, write_demo
+from penstock.cli.demo_page import Page
 from penstock.cli.main import main
+from penstock.cli.session import compile_notice
 
 COMMAND = [sys.executable, "-m", "penstock.cli"]
 WINDOWS_S = {"dry_heat": 5, "fire_risk": 10, "siren": 15}
@@ -152,6 +156,22 @@ def test_the_page_on_a_terminal(piped: tuple[Path, str], tmp_path: Path) -> None
     lines = [line for part in (before, after) for line in re.split(r"[\r\n]+", part)]
     assert max(len(line.rstrip()) for line in lines if sys.executable not in line) <= 80
     assert all(line in [found.rstrip() for found in lines] for line in QUERIES.strip().splitlines())
+
+
+def test_a_notice_while_the_page_draws_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    page = Page()
+    page._console = Console(file=shown, force_terminal=True, width=80)
+    monkeypatch.setattr(compile_notice, "count", 0)
+    with page.live(["q"]) as screen:
+        screen.finish(5, None)
+        compile_notice._hear()
+        screen.finish(6, None)
+    lines = [
+        re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]+", shown.getvalue())
+    ]
+    assert "Compiling kernels for this machine ..." in lines
+    assert any(line.startswith("6 rows") for line in lines)
 
 
 @pytest.mark.parametrize("is_found", [True, False])
