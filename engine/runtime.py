@@ -343,7 +343,10 @@ class Runtime:
             return
         pipeline = failing
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
-            error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
+            reason = " ".join(str(error).split())
+            if isinstance(error, MemoryError):
+                reason = f"Expected memory for what the windows hold, found none left ({reason})"
+            error = DataError(f"{reason}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
         rest = later

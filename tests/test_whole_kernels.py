@@ -82,6 +82,7 @@ def test_slots_grow() -> None:
     slots._check()
 
 
+@pytest.mark.twin("whole_join.sort_by_slot", "whole_join.pair_rows")
 @given(SLOTS, SLOTS, st.integers(1, 7))
 def test_pairs_have_one_slot(left: list[int], right: list[int], room: int) -> None:
     starts, places = np.zeros(9, np.int64), np.empty(len(right), np.int64)
@@ -97,6 +98,7 @@ def test_pairs_have_one_slot(left: list[int], right: list[int], room: int) -> No
     assert found == [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b >= 0]
 
 
+@pytest.mark.twin("whole_join.select_matched")
 @given(SLOTS, SLOTS, st.booleans())
 def test_matched_rows(left: list[int], right: list[int], wanted: bool) -> None:
     marks, out = np.zeros(7, np.uint8), np.empty(len(left), np.int64)
@@ -104,6 +106,7 @@ def test_matched_rows(left: list[int], right: list[int], wanted: bool) -> None:
     assert out[:count].tolist() == [i for i, a in enumerate(left) if (a >= 0 and a in right) == wanted]
 
 
+@pytest.mark.twin("whole_tally.keep_copies")
 @pytest.mark.parametrize("kind", range(6))
 @given(left=VALUES, right=VALUES)
 def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
@@ -124,6 +127,7 @@ def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
     assert Counter(rows) == wanted
 
 
+@pytest.mark.twin("whole_tally.compare_rows")
 @given(VALUES, VALUES)
 def test_what_has_changed(before: list[int], after: list[int]) -> None:
     counts = np.zeros(6, np.int64)
