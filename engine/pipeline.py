@@ -45,6 +45,8 @@ class Part:
     """Whether it, or what it reads, began with what others keep."""
     rows_since: int | None = None
     """Of a window that was given rows of another: it has all with a later ts."""
+    late: dict[int, int] = field(default_factory=dict)
+    """Of parts that passed rows on before it came to read them: it has none of those up to then."""
     given: Batch | None = None
     """These rows, for whoever reads it before time goes on."""
 
@@ -73,6 +75,15 @@ class Part:
         for part in self.parts.values():
             yield from part.everything
         yield self
+
+    @property
+    def readings(self) -> Iterator[tuple[Part, int | None]]:
+        """The same, each with the time up to which whoever reads it lacks rows, if it came late."""
+        for number, part in self.parts.items():
+            *below, (_, _) = part.readings
+            yield from below
+            yield part, self.late.get(number)
+        yield self, None
 
     @property
     def queries(self) -> list[Pipeline]:
