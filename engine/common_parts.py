@@ -60,6 +60,7 @@ class CommonParts(Parts):
         if part.given is not None:
             self.filled[part.output] = part.given
         user.is_filled |= part.is_filled
+        user.filled_at = max(user.filled_at, part.filled_at)
         part.users.append(user)
         user.parts[number] = part
         return part.output

@@ -15,7 +15,7 @@ from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
 from .pane_member import PaneMember
 from .plan import PlanNode
-from .queue import Outlet, Queue
+from .queue import BEGINNING, Outlet, Queue
 
 
 @dataclass(eq=False)
@@ -43,6 +43,8 @@ class Part:
     """How far each stream that had rows by then had come when it began."""
     is_filled: bool = False
     """Whether it, or what it reads, began with what others keep."""
+    filled_at: int = BEGINNING
+    """The time at which that entered."""
     rows_since: int | None = None
     """Of a window that was given rows of another: it has all with a later ts."""
     late: dict[int, int] = field(default_factory=dict)

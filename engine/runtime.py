@@ -173,6 +173,7 @@ class Runtime:
             pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
+        sink.entered_before = pipeline.filled_at
         for operator in pipeline.own_operators:
             self._owners[operator] = pipeline
             self._ready.enter(operator)
@@ -558,6 +559,7 @@ class Runtime:
         if held is not None:
             queue.put(held)
             pipeline.is_filled = True
+            pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
 
     def _check(self) -> None:
         for ingest in self.streams.values():

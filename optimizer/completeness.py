@@ -39,6 +39,8 @@ def complete_from(pipeline: Pipeline) -> int | None:
     has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes  # begins after its start
     inserts = not pipeline.sink.is_changes and not has_hops
     known = [start + has_hops]
+    if inserts and pipeline.is_filled:
+        known.append(pipeline.filled_at + 1)
     for part, late in pipeline.readings:
         for group, member in part.joins.values():
             group.refresh()
