@@ -175,6 +175,7 @@ class Ingest:
             batches.append(Batch(ts[at : at + part.num_rows], part.columns))
             at += part.num_rows
         if not len(self._held) and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
+            self.progress.fresh = int(ts[0])
             for batch in batches:
                 self.output.put(batch)
             self.output.promise(self.watermark)
@@ -186,6 +187,7 @@ class Ingest:
         """Pass on the held rows up to the watermark."""
         rows = self._held.release(self.watermark)
         if rows is not None:
+            self.progress.fresh = int(rows.ts[0])
             for start in range(0, rows.length, BATCH_ROWS):
                 self.output.put(rows.slice(start, min(start + BATCH_ROWS, rows.length)))
         self.output.promise(self.watermark)

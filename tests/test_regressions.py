@@ -479,3 +479,17 @@ def test_keys_of_one_hash_are_told_apart(
         )
         found = engine.queries[f"q{window}"].results().to_pylist()
         assert Counter((row["i"], row["j"]) for row in found) == expected
+
+
+@pytest.mark.parametrize("sharing", ["auto", "push-down", "chain"])
+def test_rows_of_an_instant_that_time_has_reached_already_are_joined_at_once(sharing: str) -> None:
+    """Windows of different lengths: two slices. Only the first finds a pair, and no time passes."""
+    engine = penstock.Engine(sharing=sharing)
+    for name in ("a", "b"):
+        engine.execute(DECLARE.format(name))
+    query = engine.query("SELECT x.k FROM a [RANGE 1 SECOND] AS x JOIN b [RANGE 2 SECONDS] AS y ON x.k = y.k")
+    engine.advance(15)
+    engine.push("a", rows([15, 17], k=[1, 2]))
+    for count in (1, 2):
+        engine.push("b", rows([15]))
+        assert query.count == count
