@@ -158,8 +158,9 @@ def test_what_is_noted_is_found_again(tmp_path: Path) -> None:
     restored = penstock.Engine.restore(tmp_path / "state")
     assert restored.note == {"batch": 7, "names": ["x"], "raw": b"\0"}
     assert again(restored).note == {}, "a note belongs to one checkpoint"
-    with pytest.raises(penstock.UsageError, match="Expected a note"):
-        engine.checkpoint(tmp_path / "state", note={"when": object()})
+    for note in ({"when": object()}, {"at": {(1, 2): 3}}):
+        with pytest.raises(penstock.UsageError, match="Expected a note"):
+            engine.checkpoint(tmp_path / "state", note=note)
     assert penstock.Engine.restore(tmp_path / "state").note["batch"] == 7
 
 
