@@ -186,6 +186,29 @@ def test_a_subscriber_cannot_ask_for_one() -> None:
     again(engine)
 
 
+def test_a_subscriber_cannot_ask_for_one_during_an_alteration() -> None:
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    query = engine.query("SELECT k FROM a [RANGE 100 us] EMIT CHANGES", name="q")
+    engine.push("a", rows(0))
+    query.results()
+    query.subscribe(lambda batch: engine.checkpoint_bytes() and None)
+    with pytest.raises(penstock.UsageError, match="between two pushes"):
+        engine.execute("ALTER QUERY q SET WINDOW 2 us")
+    again(engine)
+
+
+def test_a_subscriber_cannot_ask_for_one_while_it_is_given_what_was_kept() -> None:
+    """The rows it has in its hands would be kept once more."""
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    query = engine.query("SELECT k FROM a", name="q")
+    engine.push("a", rows(0))
+    with pytest.raises(penstock.UsageError, match="between two pushes"):
+        query.subscribe(lambda batch: engine.checkpoint_bytes() and None)
+    again(engine)
+
+
 def test_a_query_that_failed_stays_failed() -> None:
     engine = penstock.Engine()
     engine.execute(STREAMS)
