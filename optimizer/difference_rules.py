@@ -190,7 +190,7 @@ class Factoring:
         for side, cluster in enumerate(self.clusters):
             for part in cluster.conditions:
                 common = self.is_common(side, part)
-                if not is_plain((part,)):
+                if not columns_of(part) or not is_plain((part,)):  # one of constants belongs to neither part
                     return None
                 if common:
                     within[side].add(self.as_left(side, part))
