@@ -78,6 +78,11 @@ class Part:
             yield from part.everything
         yield self
 
+    def has(self, member: Member | PaneMember | Share) -> bool:
+        """Whether that is its share in a join, in panes or in selects in common."""
+        shares = (*self.joins.values(), *self.panes.values(), *self.shares.values())
+        return any(one is member for _, one in shares)
+
     @property
     def readings(self) -> Iterator[tuple[Part, int | None]]:
         """The same, each with the time up to which whoever reads it lacks rows, if it came late."""

@@ -27,7 +27,7 @@ from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.pane_aggregate import PaneAggregate
 from .operators.select import Select
-from .operators.shared_select import SharedSelect
+from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.union import Union
 from .operators.whole_operator import WholeOperator
@@ -322,23 +322,22 @@ class Runtime:
             for pipeline in owner.queries:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
-            names = {member.name for member in owner.members}
+            members = list(owner.members)
             later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
-            for pipeline in list(dict.fromkeys(one for name in names for one in self._queries_of(name))):
+            for pipeline in list(dict.fromkeys(one for who in members for one in self._queries_of(who))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
 
-    def _queries_of(self, name: str) -> list[Pipeline]:
-        """The query of that name, or the queries that read the part of that name."""
-        if name in self.pipelines:
-            return [self.pipelines[name]]
-        heir = self.heirs.find(name)
-        if heir is not None:
-            return [heir]
+    def _queries_of(self, member: Member | PaneMember | Share) -> list[Pipeline]:
+        """The query whose share this is, or the queries that read the part whose share it is."""
+        name = member.name
+        for pipeline in (self.pipelines.get(name), self.heirs.find(name)):  # a query may be named `q.next`
+            if pipeline is not None and pipeline.has(member):
+                return [pipeline]
         return next((part.queries for part in self.parts.values() if part.name == name), [])
 
     def _fail_member(self, member: Member | PaneMember, error: Exception) -> None:
         """Stop a query whose share in a join or in panes cannot be known."""
-        for pipeline in self._queries_of(member.name):
+        for pipeline in self._queries_of(member):
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
 

@@ -116,7 +116,8 @@ class Query:
         """Call back with each batch of results, in place of keeping them for `results`."""
         if self._counting:
             raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
-        self._pipeline.sink.subscribe(callback)
+        with self._engine._working():
+            self._pipeline.sink.subscribe(callback)
 
     def drop(self) -> None:
         """Stop the query and forget its state; the other queries go on."""
@@ -501,9 +502,10 @@ class Engine:
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
         query._decided = planned.decided
         query._replanned_from = (MAX_TS,)
-        self._runtime.alter_changes(
-            query.name, planned.node, planned.approach, complete_from, query._goes_over
-        )
+        with self._working():
+            self._runtime.alter_changes(
+                query.name, planned.node, planned.approach, complete_from, query._goes_over
+            )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema
