@@ -19,7 +19,7 @@ def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignor
     for i in range(count):
         cells[i] += slice_of(ages[i], ends, first, shift)
     for i in range(count):
-        histogram[cells[i]] += 1
+        histogram[np.uint64(cells[i])] += 1
 
 
 @kernel
