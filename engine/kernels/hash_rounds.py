@@ -58,10 +58,11 @@ def set_out(  # type: ignore[no-untyped-def]
     stop = end_of_block(row_from, row_until, at)
     inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
     count = np.int64(0)
-    for prober in range(at, stop):
+    for number in range(at, stop):
+        prober = np.uint64(number)
         key = key_low[prober]
         place = np.int64(heads[bucket_of(key, buckets)])
-        walkers[np.uint64(count)] = prober
+        walkers[np.uint64(count)] = number
         places[np.uint64(count)] = place
         is_live = place >= row_from[prober] - origin
         count += np.int64(is_live) & np.int64(key == key_high[prober])
@@ -119,7 +120,7 @@ def find_pairs(  # type: ignore[no-untyped-def]
         while count and more + count <= room:
             left = np.int64(0)
             for i in range(count):
-                prober, place = np.uint64(walkers[i]), places[i]
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 hits[np.uint64(more)] = prober
                 hit_places[np.uint64(more)] = place
                 more += look(keys, origin, key_low, row_until, prober, place)
@@ -164,7 +165,7 @@ def count_pairs(  # type: ignore[no-untyped-def]
         while count:
             left = np.int64(0)
             for i in range(count):
-                prober, place = np.uint64(walkers[i]), places[i]
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 found += look(keys, origin, key_low, row_until, prober, place)
                 left = go_on(links, origin, row_from, prober, place, left, walkers, places)
             count = left
@@ -176,7 +177,7 @@ def count_pairs(  # type: ignore[no-untyped-def]
 def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
     """Count ages by slice, in a loop of its own: in that of a walk, the arrays would not fit into registers."""
     for i in range(count):
-        histogram[np.uint64(slice_of(ages[i], ends, first, shift))] += 1
+        histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
 
 
 @kernel
@@ -207,7 +208,7 @@ def count_slices(  # type: ignore[no-untyped-def]
                 found = np.int64(0)
             left = np.int64(0)
             for i in range(count):
-                prober, place = np.uint64(walkers[i]), places[i]
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
                 found += look(keys, origin, key_low, row_until, prober, place)
                 left = go_on(links, origin, row_from, prober, place, left, walkers, places)
@@ -245,7 +246,7 @@ def count_cells(  # type: ignore[no-untyped-def]
                 found = np.int64(0)
             left = np.int64(0)
             for i in range(count):
-                prober, place = np.uint64(walkers[i]), places[i]
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 leaf = np.int64(leaves[np.uint64(place + leaf_ahead)])
                 ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
                 cells[np.uint64(found)] = prober_cells[prober] + stride * leaf
