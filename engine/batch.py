@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .window import FOREVER
 
 NO_ROWS = np.empty(0, np.int64)
+EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
 
 
 class View(Protocol):
@@ -216,7 +217,11 @@ class ColumnView:
         self._index = index
 
     def take(self, rows: NDArray) -> pa.Array:
-        return self._batch.column(self._index).take(pa.array(rows))
+        column = self._batch.column(self._index)
+        if column.null_count or not len(rows) or column.type not in EIGHT_BYTES:
+            return column.take(pa.array(rows))
+        values = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)[rows]
+        return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(values)])
 
     def text_bytes(self, rows: NDArray) -> int:
         column = self._batch.column(self._index)

@@ -47,8 +47,8 @@ class KeySlots:
 
     def insert(self, keys: Keys, slots: NDArray) -> NDArray:
         """The slots of rows, new ones for new keys, written to `slots`."""
-        if not self.used and len(slots) > MIN_SLOTS and not len(keys[1]) and not len(keys[2]):
-            self._line_up(int(keys[0].min()), int(keys[0].max()), len(slots))
+        if not len(keys[1]) and not len(keys[2]) and self._in_line(keys[0], slots):
+            return slots
         at = 0
         while True:
             at, self.used = kernels.insert_keys(
@@ -57,6 +57,12 @@ class KeySlots:
             if at == len(slots):
                 return slots
             self._make_room(2 * len(self._keys))
+
+    def _in_line(self, keys: NDArray, slots: NDArray) -> bool:
+        """Whether all keys of one word have slots in their order; these are written to `slots`."""
+        if not self.used and len(slots) > MIN_SLOTS:
+            self._line_up(int(keys.min()), int(keys.max()), len(slots))
+        return self._high > self._low and not kernels.line_up(keys, self._low, self._high, slots)
 
     def _line_up(self, low: int, last: int, rows: int) -> None:
         """Give the keys from `low` to `last` slots in their order, if they are no more than rows."""
@@ -99,10 +105,14 @@ class KeySlots:
     def _check(self) -> None:
         there = np.sort(self._table[self._table >= 0])
         in_line = self._high - self._low
-        assert np.array_equal(there, np.arange(in_line, self.used)), "the table has other slots than are in use"
+        assert np.array_equal(there, np.arange(in_line, self.used)), (
+            "the table has other slots than are in use"
+        )
         assert len(np.unique(self._keys[: self.used], axis=0)) == self.used, "a key has two slots"
         lined = self._keys[:in_line]
-        assert not lined[:, 1].any() and np.array_equal(lined[:, 0], np.arange(self._low, self._high)), "no line"
+        assert not lined[:, 1].any() and np.array_equal(lined[:, 0], np.arange(self._low, self._high)), (
+            "no line"
+        )
 
 
 class SlotReader:

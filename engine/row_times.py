@@ -1,7 +1,7 @@
 """The times of numbered rows, as they came.
 
-Rows [tail, end) are kept. The times of a batch stay the array they are, nothing is copied; only small ones are
-put together, so that there are few arrays to look through.
+Rows [tail, end) are kept. The times of a batch stay the array they are, nothing is copied; only small ones
+are put together, so that there are few arrays to look through.
 """
 
 from __future__ import annotations

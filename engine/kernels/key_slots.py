@@ -5,8 +5,8 @@ keys    int64[slots, 2]: the fingerprint by slot
 row_a   int64 per row: the first word of its fingerprint; row_b: the second, empty if it is 0 in all rows
 null    uint8 per row: 1 if its key has a NULL, which has no slot (-1); empty if there is none
 
-Integers often stand close together. The slot of a key of one word from `low` on and below `high` is how far it is
-from `low`, whether it has come or not, and the table knows nothing of it; other slots follow.
+Integers often stand close together. The slot of a key of one word from `low` on and below `high` is how far
+it is from `low`, whether it has come or not, and the table knows nothing of it; other slots follow.
 """
 
 from __future__ import annotations
@@ -28,6 +28,21 @@ def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
             break
         cell = (cell + 1) & mask
     return cell
+
+
+@kernel
+def line_up(row_a, low, high, slots):  # type: ignore[no-untyped-def]
+    """The slots of keys of one word that are all between `low` and `high`; how many are not.
+
+    If any are not, nothing of what was written to `slots` counts.
+    """
+    outside = 0
+    for row in range(len(row_a)):
+        a = row_a[row]
+        is_inside = low <= a < high
+        slots[row] = a - low if is_inside else 0
+        outside += not is_inside
+    return outside
 
 
 @kernel
