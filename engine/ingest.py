@@ -70,7 +70,7 @@ class Ingest:
         # 1. check
         table = self._declared.take(table)
         parts = table.to_batches(max_chunksize=BATCH_ROWS)
-        ts = self._times(parts)
+        ts = self._times(table)
         if not len(ts):
             return
         in_order = bool((ts[1:] >= ts[:-1]).all())
@@ -113,9 +113,9 @@ class Ingest:
     def rows_held(self) -> int:
         return len(self._held)
 
-    def _times(self, parts: list[pa.RecordBatch]) -> NDArray:
+    def _times(self, table: pa.Table) -> NDArray:
         """The time column as int64, without NULLs."""
-        columns = [part.column(self.schema.time_column) for part in parts]
+        columns = table.column(self.schema.time_column).chunks
         at = 0
         for column in columns:
             if column.null_count:
