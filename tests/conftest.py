@@ -52,6 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests: starting it takes as long as fifty of them."""
+    from spark_help import QUICK
+
     from penstock import UsageError
     from penstock.connectors.spark.java import provide_java
     from penstock.connectors.spark.session import local_session
@@ -60,6 +62,6 @@ def spark() -> Iterator[SparkSession]:
         provide_java()
     except UsageError as error:
         pytest.skip(str(error))
-    session = local_session()
+    session = local_session(settings=QUICK)
     yield session
     session.stop()
