@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""With every batch Spark's checkpoint gets what has changed in a bucket's state, not all of it."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -177,6 +179,8 @@ def prepare(session: SparkSession) -> None:
         raise UsageError(f"Expected `min` in {WATERMARKS}, found `{policy}`: slower streams would be late")
     if not session.conf.get(PROVIDER, "").endswith("RocksDBStateStoreProvider"):
         session.conf.set(PROVIDER, ROCKSDB)
+    if session.conf.get(CHANGELOG, "") == "":
+        session.conf.set(CHANGELOG, "true")
 
 
 def pack(frame: DataFrame, model: Engine, stream: str, key: str, buckets: int) -> DataFrame:
