@@ -82,7 +82,9 @@ def pack_note(note: Mapping[str, Any]) -> bytes:
     if not isinstance(note, Mapping):
         raise UsageError(f"Expected a note as a mapping, found {type(note).__name__}")
     try:
-        return bytes(msgpack.packb(dict(note)))
+        packed = bytes(msgpack.packb(dict(note)))
+        msgpack.unpackb(packed, strict_map_key=False)  # a tuple as a key goes in, but does not come back
+        return packed
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"Expected a note of numbers, texts, bytes, lists and mappings: {error}") from None
 

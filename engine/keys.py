@@ -23,7 +23,8 @@ MAX_BAND = 1 << 62
 
 def encode_double(values: NDArray) -> NDArray:
     """float64 to int64 in the same order."""
-    values = values + 0.0  # -0.0 becomes 0.0
+    with np.errstate(invalid="ignore"):  # where NULL is, the bits may be those of a NaN that signals
+        values = values + 0.0  # -0.0 becomes 0.0
     bits = values.view(np.int64)
     keys = bits ^ ((bits >> 63) & INT_MAX)
     keys[np.isnan(values)] = INT_MAX

@@ -19,7 +19,8 @@ factor_difference    (A JOIN C) - (B JOIN C)   =   (A - B) JOIN C
     the other way round, for queries that are written so. C must be the same relation on both sides, joined
     by equality with the same expressions of C; each column that is compared is of C on both sides (the
     same), or of A and B; and the keys must be among what is compared, on either side of the equality. Else
-    A - B would compare more than the query does.
+    A - B would compare more than the query does. What is compared cannot fail: it is evaluated for rows that
+    join with nothing, too.
     EXCEPT ALL       as it stands
     EXCEPT           with C's rows made distinct, unless nobody above cares
 
@@ -190,7 +191,7 @@ class Factoring:
         for side, cluster in enumerate(self.clusters):
             for part in cluster.conditions:
                 common = self.is_common(side, part)
-                if not is_plain((part,)):
+                if not columns_of(part) or not is_plain((part,)):  # one of constants belongs to neither part
                     return None
                 if common:
                     within[side].add(self.as_left(side, part))
@@ -213,13 +214,18 @@ class Factoring:
     def outputs(
         self,
     ) -> tuple[dict[int, tuple[Expression, Expression]], dict[int, Expression]] | None:
-        """What is compared, by its place: (of A, of B), and of C; None if one column is not of the same."""
+        """What is compared, by its place: (of A, of B), and of C; None if one column is not of the same.
+
+        It is worked out for other rows than before, those that join with nothing: it must not fail there.
+        """
         own: dict[int, tuple[Expression, Expression]] = {}
         shared: dict[int, Expression] = {}
         for place, (one, two) in enumerate(
             zip(self.clusters[0].outputs, self.clusters[1].outputs, strict=True)
         ):
             common = self.is_common(0, one), self.is_common(1, two)
+            if not is_plain((one, two)):
+                return None
             if common == (True, True) and one == self.as_left(1, two):
                 shared[place] = one
             elif common == (False, False):

@@ -118,7 +118,8 @@ class Query:
             raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
         if not callable(callback):
             raise UsageError(f"Expected a function to call with each batch, found `{callback!r}`")
-        self._pipeline.sink.subscribe(callback)
+        with self._engine._working():
+            self._pipeline.sink.subscribe(callback)
 
     def drop(self) -> None:
         """Stop the query and forget its state; the other queries go on."""
@@ -295,6 +296,14 @@ class Engine:
     def slack(self, stream: str) -> datetime.timedelta:
         """How late a row of the stream may be, as its WATERMARK says."""
         return datetime.timedelta(microseconds=self._stream(stream).slack_us)
+
+    def partition_key(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The column by which each stream can be split over engines, for all queries; some may be given."""
+        from penstock.optimizer.find_partition_key import find_partition_key
+
+        bound = {name: query._bound for name, query in self._queries.items()}
+        fixed = {self._stream(name).name: column for name, column in (given or {}).items()}
+        return find_partition_key(bound, self._catalog, fixed)
 
     # -- data ---------------------------------------------------------------------------------------
 
@@ -505,9 +514,10 @@ class Engine:
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
         query._decided = planned.decided
         query._replanned_from = (MAX_TS,)
-        self._runtime.alter_changes(
-            query.name, planned.node, planned.approach, complete_from, query._goes_over
-        )
+        with self._working():
+            self._runtime.alter_changes(
+                query.name, planned.node, planned.approach, complete_from, query._goes_over
+            )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema

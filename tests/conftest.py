@@ -68,6 +68,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests: starting it takes as long as fifty of them."""
+    from spark_help import QUICK
+
     from penstock import UsageError
     from penstock.connectors.spark.java import provide_java
     from penstock.connectors.spark.session import local_session
@@ -76,6 +78,6 @@ def spark() -> Iterator[SparkSession]:
         provide_java()
     except UsageError as error:
         pytest.skip(str(error))
-    session = local_session()
+    session = local_session(settings=QUICK)
     yield session
     session.stop()

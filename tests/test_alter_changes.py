@@ -293,6 +293,23 @@ def test_a_query_dropped_on_the_way_leaves_nothing_behind() -> None:
     assert all(not stream.output.queues for stream in runtime.streams.values())
 
 
+def test_what_fails_with_the_new_window_stops_no_query_of_a_like_name() -> None:
+    """A plan that catches up has the name of its query and `.next`, which a query may have too."""
+    engine = engine_of()
+    altered = engine.query("SELECT SUM(v) AS s FROM s [RANGE 2 us] HOP BY 2 us", name="q")
+    other = engine.query("SELECT v FROM s", name="q.next")
+    push(engine, (1, 1, 1), (20, 1, 1 << 62))  # the row at 1 is gone, and the new window is not full
+    engine.execute("ALTER QUERY q SET WINDOW 90 us")
+    push(engine, (24, 1, 1 << 62))
+    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q`"):
+        push(engine, (27, 1, 1))
+    push(engine, (28, 1, 1))
+    assert [row[1] for row in rows_of(other.results())] == [1, 1 << 62, 1 << 62, 1, 1]
+    altered.results()
+    with pytest.raises(penstock.DataError, match="int64 overflow"):
+        altered.results()
+
+
 def test_what_fails_with_the_new_window_alone_stops_the_query() -> None:
     """The sum of two rows is beyond BIGINT; the old window never held two."""
     engine = engine_of("SELECT SUM(v) AS s FROM s [RANGE 2 us] EMIT CHANGES", "SELECT v FROM s [NOW]")

@@ -158,8 +158,9 @@ def test_what_is_noted_is_found_again(tmp_path: Path) -> None:
     restored = penstock.Engine.restore(tmp_path / "state")
     assert restored.note == {"batch": 7, "names": ["x"], "raw": b"\0"}
     assert again(restored).note == {}, "a note belongs to one checkpoint"
-    with pytest.raises(penstock.UsageError, match="Expected a note"):
-        engine.checkpoint(tmp_path / "state", note={"when": object()})
+    for note in ({"when": object()}, {"at": {(1, 2): 3}}):
+        with pytest.raises(penstock.UsageError, match="Expected a note"):
+            engine.checkpoint(tmp_path / "state", note=note)
     assert penstock.Engine.restore(tmp_path / "state").note["batch"] == 7
 
 
@@ -182,6 +183,29 @@ def test_a_subscriber_cannot_ask_for_one() -> None:
     engine.query("SELECT k FROM a", name="q").subscribe(lambda batch: engine.checkpoint_bytes() and None)
     with pytest.raises(penstock.UsageError, match="between two pushes"):
         engine.push("a", rows(0))
+    again(engine)
+
+
+def test_a_subscriber_cannot_ask_for_one_during_an_alteration() -> None:
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    query = engine.query("SELECT k FROM a [RANGE 100 us] EMIT CHANGES", name="q")
+    engine.push("a", rows(0))
+    query.results()
+    query.subscribe(lambda batch: engine.checkpoint_bytes() and None)
+    with pytest.raises(penstock.UsageError, match="between two pushes"):
+        engine.execute("ALTER QUERY q SET WINDOW 2 us")
+    again(engine)
+
+
+def test_a_subscriber_cannot_ask_for_one_while_it_is_given_what_was_kept() -> None:
+    """The rows it has in its hands would be kept once more."""
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    query = engine.query("SELECT k FROM a", name="q")
+    engine.push("a", rows(0))
+    with pytest.raises(penstock.UsageError, match="between two pushes"):
+        query.subscribe(lambda batch: engine.checkpoint_bytes() and None)
     again(engine)
 
 

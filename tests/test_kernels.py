@@ -321,3 +321,12 @@ def test_codes_of_doubles_keep_their_order(value: float) -> None:
     assert ((codes < code) == (others < value)).all()
     assert ((codes == code) == (others == value)).all()
     assert (encode_double(np.array([np.nan, -np.nan])) > encode_double(np.array([np.inf]))).all()
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_what_stands_where_null_is_warns_of_nothing() -> None:
+    """Bits there are anyone's, also those of a NaN that signals when it is touched."""
+    from penstock.engine.keys import encode_double
+
+    signalling = np.array([0x7FF0000000000001], np.int64).view(np.float64)
+    assert encode_double(signalling).tolist() == encode_double(np.array([np.nan])).tolist()
