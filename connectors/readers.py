@@ -123,13 +123,9 @@ class IpcReader:
         path = show_path(source.path)
         if self._is_file:
             # A mapped file is read where rows are looked at: one batch may be larger than memory.
-            file = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
-            names = ipc.open_file(file).schema.names
-            fields = match_columns(schema.names, names, path)
-            file.seek(0)
-            options = ipc.IpcReadOptions(included_fields=sorted(fields))
-            self._file: Any = ipc.open_file(file, options=options)
-            self._order = [sorted(fields).index(field) for field in fields]
+            self._bytes = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
+            self._file: Any = ipc.open_file(self._bytes)
+            self._order = match_columns(schema.names, self._file.schema.names, path)
         else:
             self._file = ipc.open_stream(source.as_stream())
             self._order = match_columns(schema.names, self._file.schema.names, path)
@@ -140,9 +136,21 @@ class IpcReader:
                 yield batch.select(self._order)
             return
         for number in range(self._file.num_record_batches):
-            batch = self._file.get_batch(number)
+            held = pa.total_allocated_bytes()
+            batch = self._file.get_batch(number).select(self._order)
+            if number == 0 and pa.total_allocated_bytes() > held:
+                self._read_declared()
             self._batches_done += 1
-            yield batch.select(self._order)
+            yield batch
+
+    def _read_declared(self) -> None:
+        """Columns are copied, or decompressed: from now on only those that are declared."""
+        import pyarrow.ipc as ipc
+
+        fields = sorted(self._order)
+        self._bytes.seek(0)
+        self._file = ipc.open_file(self._bytes, options=ipc.IpcReadOptions(included_fields=fields))
+        self._order = [fields.index(field) for field in self._order]
 
     def share_done(self) -> float:
         if self._is_file:

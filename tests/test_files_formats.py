@@ -129,3 +129,15 @@ def test_numbers_and_dictionaries_as_other_tools_write_them(tmp_path: Path) -> N
         }
         for n, name in ((1, "a"), (2, "b"))
     ]
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_arrow_files_with_other_columns(compression: str | None, tmp_path: Path) -> None:
+    """Mapped or decompressed, in many batches: the declared columns, wherever they stand."""
+    table, path = make_table(), tmp_path / "t.arrow"
+    more = pa.table({"before": range(len(table)), **{name: table[name] for name in table.column_names[::-1]}})
+    more = more.append_column("after", pa.array(["x" * 50] * len(table)))
+    options = ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(path), "wb") as file, ipc.new_file(file, more.schema, options=options) as writer:
+        writer.write_table(more, max_chunksize=100)
+    assert read_all(path) == table
