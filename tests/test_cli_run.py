@@ -199,9 +199,9 @@ def test_runs_without_a_single_row(speed: list[str], here: Path) -> None:
 
 def test_a_stream_without_input_holds_nothing_back(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of a union with an empty stream come while the other is read, not all at its end."""
-    from penstock.connectors import inputs
+    from penstock.connectors import readers
 
-    monkeypatch.setattr(inputs, "BATCH_ROWS", 100)
+    monkeypatch.setattr(readers, "BATCH_ROWS", 100)
     (here / "u.sql").write_text(
         SQL.partition("CREATE QUERY")[0]
         + "CREATE QUERY both AS SELECT value FROM temperature UNION ALL SELECT value FROM humidity;"
