@@ -37,7 +37,7 @@ from .buckets import MOST
 from .outputs import folder_name
 from .pack_rows import RESULTS, Packer, Unpacker
 from .schema import WATERMARK_DELAY, declare_stream, spark_schema
-from .start_engine import Setup
+from .start_engine import Setup, timing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -184,6 +184,7 @@ def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
     said = [
         {name: query.sql for name, query in model.queries.items()},
         {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
+        {name: timing(model, name) for name in model.streams},
         sorted((name, repr(value)) for name, value in options.items()),
     ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
