@@ -317,7 +317,7 @@ class Runtime:
             for pipeline in owner.queries:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
-            members = list(owner.members)
+            members: list[Member | PaneMember | Share] = [*owner.members]
             later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
             for pipeline in list(dict.fromkeys(one for who in members for one in self._queries_of(who))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
