@@ -79,7 +79,8 @@ def bench_modes(
         outcome.pictures.append(path.name)
     behind += bench_windows(outcome, windows_s, rounds, out)
     where, worst = min(behind, key=lambda one: one[1])
-    note = f"{where}; {len(behind)} points"
+    same = sum(ratio == 1 for _, ratio in behind)
+    note = f"{where}; {len(behind)} points, {same} of them the best one's plan and so its measurement"
     outcome.add("assigned modes / the best fixed ones", "worst ratio of speeds", worst, "x", NEAR, note)
     outcome.data["auto_against_best"] = dict(behind)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.api import Engine
+from penstock.optimizer.optimize_hopping import write_shape
 
 from .outcome import Outcome
 
@@ -67,6 +68,7 @@ class Cost:
     seconds: list[float]
     weight: int
     plan: str
+    shape: str
 
     @property
     def measured(self) -> float:
@@ -112,7 +114,8 @@ def run_way(way: Way, load: Load) -> Cost:
     engine.close()
     taken.append(query.results())
     modes = ", ".join(f"{one.name} {one.mode}" for one in decided.operators if "scan" not in one.name)
-    return Cost(decided.chosen.cost, seconds[load.full :], weigh(pa.concat_tables(taken), load.hop_us), modes)
+    weight = weigh(pa.concat_tables(taken), load.hop_us)
+    return Cost(decided.chosen.cost, seconds[load.full :], weight, modes, write_shape(decided.query.root))
 
 
 def weigh(answers: pa.Table, hop_us: int) -> int:
@@ -130,7 +133,8 @@ def run_ways(
     outcome: Outcome, what: str, ways: Mapping[str, Way], load: Load, rounds: int
 ) -> dict[str, Cost]:
     """Everyone in turn, `rounds` times; those that emit the same must say the same. Of each hop the best run
-    counts: the work is the same, and what disturbs the machine hits a hop here and there."""
+    counts: the work is the same, and what disturbs the machine hits a hop here and there. Ways that turn out
+    to be one plan are one measurement, of all their runs."""
     found: dict[str, Cost] = {}
     order = list(ways)
     for _ in range(rounds):
@@ -139,11 +143,22 @@ def run_ways(
             cost = run_way(ways[name], load)
             known = found.setdefault(name, cost)
             known.seconds = [min(pair) for pair in zip(known.seconds, cost.seconds, strict=True)]
+    for one, way in ways.items():
+        for other, way_too in ways.items():
+            if is_one_plan(way, found[one], way_too, found[other]):
+                pairs = zip(found[one].seconds, found[other].seconds, strict=True)
+                found[one].seconds = found[other].seconds = [min(pair) for pair in pairs]
     for emit in EMITS:
         answers = {name: {found[name].weight} for name, way in ways.items() if way.emit == emit}
         if answers:
             outcome.compare(f"{what}, {emit}", answers)
     return found
+
+
+def is_one_plan(way: Way, cost: Cost, other: Way, other_cost: Cost) -> bool:
+    """Whether two ways run the same operators in the same modes."""
+    runs = way.sql, way.emit, cost.plan, cost.shape
+    return runs == (other.sql, other.emit, other_cost.plan, other_cost.shape)
 
 
 def warm_up(ways: Sequence[Way], load: Load) -> None:

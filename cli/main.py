@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from penstock.engine.errors import PenstockError, did_you_mean
+from penstock.engine.errors import DataError, PenstockError, did_you_mean
 
 COMMANDS = ("run", "explain", "demo", "calibrate", "bench")
 
@@ -62,6 +62,10 @@ class Commands(click.Group):
         except PenstockError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except MemoryError as error:
+            reason = " ".join(str(error).split())
+            click.echo(f"Error: Expected memory for the rows, found none left ({reason})", err=True)
+            ctx.exit(DataError.exit_code)
         except BrokenPipeError:
             _leave_pipe(ctx)
         except KeyboardInterrupt as error:

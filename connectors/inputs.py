@@ -16,7 +16,7 @@ from penstock.engine.expression import write_time
 
 from .batch import NO_TIME, Batch, running_times
 from .convert import convert_rows
-from .readers import BATCH_ROWS, Reader, open_reader
+from .readers import BATCH_ROWS, Reader, open_reader, rows_of_batch
 from .source import STANDARD_INPUT, file_error, reading, show_path
 from .units import first_whole_time, guess_other_unit
 
@@ -60,8 +60,8 @@ def natural_key(path: str) -> list[tuple[int, int, str]]:
 
 
 class Input:
-    """The files of one `-i`, read one after the other in batches of at most BATCH_ROWS rows. Rows of a table
-    have no time column.
+    """The files of one `-i`, read one after the other in batches of at most BATCH_ROWS rows, and about
+    BATCH_BYTES bytes. Rows of a table have no time column.
 
     The first file is opened at once, so that a wrong path or a missing column is known before anything runs.
     """
@@ -120,8 +120,9 @@ class Input:
             for whole in reader.batches():
                 self._doubt_unit(path, whole)
                 self.rows_decoded += len(whole)
-                for start in range(0, len(whole), BATCH_ROWS):
-                    part = whole.slice(start, BATCH_ROWS)
+                size = rows_of_batch(whole.nbytes / max(1, len(whole)))
+                for start in range(0, len(whole), size):
+                    part = whole.slice(start, size)
                     try:
                         batch, error = convert_rows(part, self._schema)
                     except DataError as wrong_type:

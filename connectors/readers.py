@@ -20,6 +20,8 @@ from .convert import match_columns
 from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
 
 BATCH_ROWS = 1 << 16
+BATCH_BYTES = 8 << 20  # of rows that are wide: fewer of them are a batch
+FIRST_ROWS = 64
 HEADER_BYTES = 1 << 20
 OTHER_DELIMITERS = ";|\t,"
 
@@ -33,6 +35,11 @@ class Reader(Protocol):
         """The part of the file given so far, from 0 to 1; 0 throughout where the end is not known."""
 
     def close(self) -> None: ...
+
+
+def rows_of_batch(width: float) -> int:
+    """How many rows of so many bytes each make a batch."""
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(width, 1.0))))
 
 
 def open_reader(path: str, schema: pa.Schema) -> Reader:
@@ -75,9 +82,26 @@ class ParquetReader:
         self._rows_done = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.file.iter_batches(batch_size=BATCH_ROWS, columns=self.columns):
+        size = rows_of_batch(self._row_bytes())
+        for batch in self.file.iter_batches(batch_size=size, columns=self.columns):
             self._rows_done += len(batch)
             yield batch.select(self.columns)
+
+    def _row_bytes(self) -> float:
+        """How wide a row is: as the file stores it, or as the first ones are, which may stand there as
+        numbers of a dictionary and be a thousand times as long."""
+        metadata = self.file.metadata
+        wanted = set(self.columns)
+        leaves = [self.file.schema.column(at).path for at in range(metadata.num_columns)]
+        places = [at for at, name in enumerate(leaves) if name in wanted]
+        stored = sum(
+            metadata.row_group(number).column(place).total_uncompressed_size
+            for number in range(metadata.num_row_groups)
+            for place in places
+        )
+        first = next(self.file.iter_batches(batch_size=FIRST_ROWS, columns=self.columns), None)
+        decoded = first.nbytes / len(first) if first is not None and len(first) else 0.0
+        return max(stored / max(1, metadata.num_rows), decoded)
 
     def share_done(self) -> float:
         return self._rows_done / max(1, self.file.metadata.num_rows)
@@ -98,7 +122,8 @@ class IpcReader:
         self._batches_done = 0
         path = show_path(source.path)
         if self._is_file:
-            file = source.as_seekable()
+            # A mapped file is read where rows are looked at: one batch may be larger than memory.
+            file = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
             names = ipc.open_file(file).schema.names
             fields = match_columns(schema.names, names, path)
             file.seek(0)

@@ -70,6 +70,8 @@ def reading(path: str, what: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
         if isinstance(error, pa.ArrowCancelled):
             raise KeyboardInterrupt from None
+        if isinstance(error, MemoryError):
+            raise
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise FileError(
             f"Expected {what}, found a file that is cut short or damaged ({reason})", source=show_path(path)

@@ -28,6 +28,7 @@ LONGEST_NAME_BYTES = 200
 # A row group is at least this long, unless many queries would then hold too much at once.
 GROUP_ROWS = 1 << 17
 HELD_ROWS = 1 << 22
+GROUP_BYTES = 32 << 20  # or when wide rows have become so much
 SMALLEST_GROUP_ROWS = 1 << 12
 SPARE_FILES = 64
 
@@ -82,19 +83,20 @@ class ParquetWriter:
         self._schema = schema
         self._group_rows = group_rows
         self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
+        self._held_rows = self._held_bytes = 0
         self._part = path + ".part"
         self._writer = pq.ParquetWriter(self._part, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self._held_rows += len(batch)
-        if self._held_rows >= self._group_rows:
+        self._held_bytes += batch.nbytes
+        if self._held_rows >= self._group_rows or self._held_bytes >= GROUP_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._held, self._schema)
-        self._held, self._held_rows = [], 0
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
         with writing(self.path):
             self._writer.write_table(table, row_group_size=GROUP_ROWS)
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .window import FOREVER
 
 NO_ROWS = np.empty(0, np.int64)
+EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
 
 
 class View(Protocol):
@@ -149,8 +150,11 @@ class Batch:
         batch.first_row = self.first_row
         return batch
 
-    def take(self, positions: NDArray) -> Batch:
-        """The rows at these positions, which are in order; columns are copied when somebody reads them."""
+    def take(self, positions: NDArray, ts: NDArray | None = None) -> Batch:
+        """The rows at these positions, which are in order; columns are copied when somebody reads them.
+
+        ts: the times they are to have, if other ones.
+        """
         rows: dict[int, NDArray] = {}
 
         def at(index: int, column: LazyColumn) -> LazyColumn:
@@ -162,7 +166,7 @@ class Batch:
             return Gather(ColumnView(self, index), positions)
 
         return Batch(
-            self.ts[positions],
+            self.ts[positions] if ts is None else ts,
             [at(i, column) for i, column in enumerate(self._columns)],
             None if self.sign is None else self.sign[positions],
             None if self.ets is None else self.ets[positions],
@@ -213,11 +217,22 @@ class ColumnView:
         self._index = index
 
     def take(self, rows: NDArray) -> pa.Array:
-        return self._batch.column(self._index).take(pa.array(rows))
+        column = self._batch.column(self._index)
+        if column.null_count or not len(rows) or column.type not in EIGHT_BYTES:
+            return column.take(pa.array(rows))
+        values = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)[rows]
+        return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(values)])
 
     def text_bytes(self, rows: NDArray) -> int:
         column = self._batch.column(self._index)
         return int(column.take(pa.array(rows)).nbytes) if pa.types.is_string(column.type) else 0
+
+
+def all_at(ts: int, length: int) -> NDArray:
+    """One time for so many rows, in the memory of one."""
+    times: NDArray = np.ndarray((length,), np.int64, np.array([ts]), strides=(0,))
+    times.flags.writeable = False
+    return times
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from .arrangement import Arrangement
+from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
@@ -120,12 +121,13 @@ def build_form(
         if strategy != "chain":
             chain.ends = partial(arrange.chain_ends, chain.members, common, chain.sides)
         return chain
+    make = JoinMaker(common, types, queues, name, arrange, on_failure)
     if strategy == "push-down":
         from .push_down import PushDown
 
-        return PushDown(common, types, queues, name, arrange, on_failure, changed)
+        return PushDown(make, changed)
     if strategy == "auto":
         from .loose_form import LooseForm
 
-        return LooseForm(common, types, queues, name, arrange, on_failure, changed)
-    return FusedForm(WindowJoin(common, types, queues, name, arrange, on_failure))
+        return LooseForm(make, changed)
+    return FusedForm(make.whole())

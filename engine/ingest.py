@@ -70,7 +70,7 @@ class Ingest:
         # 1. check
         table = self._declared.take(table)
         parts = table.to_batches(max_chunksize=BATCH_ROWS)
-        ts = self._times(parts)
+        ts = self._times(table)
         if not len(ts):
             return
         in_order = bool((ts[1:] >= ts[:-1]).all())
@@ -113,9 +113,9 @@ class Ingest:
     def rows_held(self) -> int:
         return len(self._held)
 
-    def _times(self, parts: list[pa.RecordBatch]) -> NDArray:
+    def _times(self, table: pa.Table) -> NDArray:
         """The time column as int64, without NULLs."""
-        columns = [part.column(self.schema.time_column) for part in parts]
+        columns = table.column(self.schema.time_column).chunks
         at = 0
         for column in columns:
             if column.null_count:
@@ -175,6 +175,7 @@ class Ingest:
             batches.append(Batch(ts[at : at + part.num_rows], part.columns))
             at += part.num_rows
         if not len(self._held) and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
+            self.progress.fresh = int(ts[0])
             for batch in batches:
                 self.output.put(batch)
             self.output.promise(self.watermark)
@@ -186,6 +187,7 @@ class Ingest:
         """Pass on the held rows up to the watermark."""
         rows = self._held.release(self.watermark)
         if rows is not None:
+            self.progress.fresh = int(rows.ts[0])
             for start in range(0, rows.length, BATCH_ROWS):
                 self.output.put(rows.slice(start, min(start + BATCH_ROWS, rows.length)))
         self.output.promise(self.watermark)

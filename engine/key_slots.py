@@ -24,9 +24,7 @@ from .store import valid_bytes
 from .types import SqlType
 
 MIN_SLOTS = 1024
-NEAR = 65_536  # keys so close to the least of the first rows have a short cut
 MAX_KEY = (1 << 63) - 1
-NOT_NEAR = np.empty(0, np.int32)
 NO_SLOTS = np.empty(0, np.int32)
 NO_INTS = frozen(np.empty(0, np.int64))
 NO_BYTES = frozen(np.empty(0, np.uint8))
@@ -43,37 +41,41 @@ class KeySlots:
     def clear(self) -> None:
         """Begin with no key."""
         self.used = 0
-        self._keys = np.empty((MIN_SLOTS, 2), np.int64)
-        self._table = np.full(2 * MIN_SLOTS, -1, np.int32)
-        self._near, self._low = NOT_NEAR, 0
+        self._low = self._high = 0
+        """Keys of one word between these have the slots from 0 on, in their order."""
+        self._make_room(MIN_SLOTS)
 
     def insert(self, keys: Keys, slots: NDArray) -> NDArray:
         """The slots of rows, new ones for new keys, written to `slots`."""
-        at, near = 0, self._near
-        if not len(near) and len(slots) > MIN_SLOTS and not len(keys[1]):
-            near = self._near = np.full(NEAR, -1, np.int32)
-            self._low = int(keys[0].min())
+        if not len(keys[1]) and not len(keys[2]) and self._in_line(keys[0], slots):
+            return slots
+        at = 0
         while True:
             at, self.used = kernels.insert_keys(
-                *keys,
-                at,
-                self._table,
-                self._keys,
-                near,
-                self._low,
-                min(self._low + len(near), MAX_KEY),
-                self.used,
-                slots,
+                *keys, at, self._table, self._keys, self._low, self._high, self.used, slots
             )
             if at == len(slots):
                 return slots
-            old, self._keys = self._keys, np.empty((2 * len(self._keys), 2), np.int64)
-            self._keys[: self.used] = old[: self.used]
-            self._fill_table()
+            self._make_room(2 * len(self._keys))
+
+    def _in_line(self, keys: NDArray, slots: NDArray) -> bool:
+        """Whether all keys of one word have slots in their order; these are written to `slots`."""
+        if not self.used and len(slots) > MIN_SLOTS:
+            self._line_up(int(keys.min()), int(keys.max()), len(slots))
+        return self._high > self._low and not kernels.line_up(keys, self._low, self._high, slots)
+
+    def _line_up(self, low: int, last: int, rows: int) -> None:
+        """Give the keys from `low` to `last` slots in their order, if they are no more than rows."""
+        high = min(last + 1, MAX_KEY)
+        if high - low <= rows:
+            self._make_room(max(MIN_SLOTS, 1 << (high - low).bit_length()))
+            self._low, self._high, self.used = low, high, high - low
+            self._keys[: self.used, 0] = np.arange(low, high)
+            self._keys[: self.used, 1] = 0
 
     def find(self, keys: Keys, slots: NDArray) -> NDArray:
         """The slots of rows, -1 for keys that have none, written to `slots`."""
-        kernels.find_keys(*keys, self._table, self._keys, slots)
+        kernels.find_keys(*keys, self._table, self._keys, self._low, self._high, slots)
         return slots
 
     def keep_only(self, rows: Sequence[NDArray]) -> None:
@@ -82,26 +84,35 @@ class KeySlots:
         size = MIN_SLOTS
         while size < min(self.used, sum(map(len, rows))):
             size *= 2
-        self._keys, self.used, self._near = np.empty((size, 2), np.int64), 0, NOT_NEAR
+        self._keys, self.used = np.empty((size, 2), np.int64), 0
+        self._low = self._high = 0
         for slots in rows:
             self.used = kernels.renumber_slots(slots, number, old, self._keys, self.used)
-        self._fill_table()
+        self._make_room(size)
 
-    def _fill_table(self) -> None:
-        self._table = np.full(2 * len(self._keys), -1, np.int32)
-        kernels.place_slots(self._table, self._keys, self.used)
+    def _make_room(self, size: int) -> None:
+        """For so many slots, and a table for them."""
+        keys, table = np.empty((size, 2), np.int64), np.full(2 * size, -1, np.int32)
+        if self.used:
+            keys[: self.used] = self._keys[: self.used]
+            kernels.place_slots(table, keys, self._high - self._low, self.used)
+        self._keys, self._table = keys, table
 
     @property
     def nbytes(self) -> int:
-        return int(self._keys.nbytes + self._table.nbytes + self._near.nbytes)
+        return int(self._keys.nbytes + self._table.nbytes)
 
     def _check(self) -> None:
         there = np.sort(self._table[self._table >= 0])
-        assert np.array_equal(there, np.arange(self.used)), "the table has other slots than are in use"
+        in_line = self._high - self._low
+        assert np.array_equal(there, np.arange(in_line, self.used)), (
+            "the table has other slots than are in use"
+        )
         assert len(np.unique(self._keys[: self.used], axis=0)) == self.used, "a key has two slots"
-        places = np.flatnonzero(self._near >= 0)
-        known = self._keys[self._near[places]]
-        assert not known[:, 1].any() and bool((known[:, 0] == places + self._low).all()), "a wrong short cut"
+        lined = self._keys[:in_line]
+        assert not lined[:, 1].any() and np.array_equal(lined[:, 0], np.arange(self._low, self._high)), (
+            "no line"
+        )
 
 
 class SlotReader:
@@ -137,17 +148,18 @@ class SlotReader:
         kept.drop(first)
         seen = kept.end - first
         if seen < batch.length:
-            keys = self._keys(batch.slice(seen, batch.length))
-            self._slots.insert(keys, kept.extend(batch.length - seen))
+            self._slots.insert(self._keys(batch, seen), kept.extend(batch.length - seen))
         return kept.run(first, end)
 
-    def _keys(self, batch: Batch) -> Keys:
-        arrays = [batch.column(column) for column in self._columns]
+    def _keys(self, batch: Batch, first: int = 0) -> Keys:
+        """Those of a batch's rows from `first` on."""
+        arrays = [batch.column(column).slice(first) for column in self._columns]
         has_nulls = any(array.null_count for array in arrays)
         if len(arrays) == 1 and not has_nulls and self._types[0] is not SqlType.VARCHAR:
             return frozen(encode_values(arrays[0], self._types[0])), NO_INTS, NO_BYTES
-        a, b = fingerprint(arrays, self._types, batch.length)
-        null = np.zeros(batch.length if has_nulls and not self._nulls else 0, np.uint8)
+        length = batch.length - first
+        a, b = fingerprint(arrays, self._types, length)
+        null = np.zeros(length if has_nulls and not self._nulls else 0, np.uint8)
         if len(null):
             for array in arrays:
                 null |= valid_bytes(array) == 0

@@ -11,21 +11,21 @@ have kept, and nobody notices the difference. One that goes takes its join with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .arrangement import Arrangement
+from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
-from .plan import CommonJoin, MemberNode
+from .plan import MemberNode
 from .push_down import Splitter, once
 from .queue import Queue
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
-from .types import SqlType
 
 RETHINK = 8  # times as many rows before members that have parted think it over
 
@@ -41,24 +41,10 @@ class Alone:
 class LooseForm:
     """Together at first."""
 
-    def __init__(
-        self,
-        common: CommonJoin,
-        types: tuple[Sequence[SqlType], Sequence[SqlType]],
-        queues: tuple[Queue, Queue],
-        name: str,
-        arrange: Callable[[WindowJoin], Arrangement],
-        on_failure: Callable[[Member, Exception], None],
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, make: JoinMaker, changed: Callable[[], None]) -> None:
         """`changed` is called between batches when it is time to refresh."""
         self.members: list[Member] = []
-        self._common = common
-        self._types = types
-        self._queues = queues
-        self._name = name
-        self._arrange = arrange
-        self._on_failure = on_failure
+        self._make = make
         self._changed = changed
         self._join = self._together()
         self._split: Splitter | None = None
@@ -129,9 +115,7 @@ class LooseForm:
 
     def _together(self) -> WindowJoin:
         """A join for all, without members."""
-        join = WindowJoin(
-            self._common, self._types, self._queues, self._name, self._arrange, self._on_failure
-        )
+        join = self._make.whole()
         join.part_ways = self._changed
         return join
 
@@ -141,12 +125,11 @@ class LooseForm:
         former.settle()
         self._rethought_at = RETHINK * sum(side.rows_in for side in former.sides)
         rows = [numbered(side.export(), side.come + len(side.come_ts)) for side in former.sides]
-        self._split = Splitter(self._queues, f"{self._name}.split", self._changed)
+        self._split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
         for member in self.members:
-            began = [min(queue.frontier, queue.punctuation) for queue in self._queues]
+            began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
             queues = Queue(began[0]), Queue(began[1])
-            name = f"{self._name}.{member.name}"
-            join = WindowJoin(self._common, self._types, queues, name, self._arrange_alone, self._on_failure)
+            join = self._make.part(member.name, queues, self._arrange_alone)
             move(member, join)
             join.take_over(former, rows)
             join.refresh()
@@ -159,7 +142,7 @@ class LooseForm:
         self.settle()
         joins = [*self._alone.values(), *([] if self._last is None else [self._last])]
         former = joins[0]
-        for queue, waiting in zip(self._queues, former.queues, strict=True):
+        for queue, waiting in zip(self._make.queues, former.queues, strict=True):
             for batch in reversed(waiting.batches):
                 queue.put_back(batch)
         held = [[one.join.sides[n].export() for one in joins] for n in (0, 1)]
@@ -186,7 +169,7 @@ class LooseForm:
         is_time = sum(side.rows_in for side in join.sides) >= self._rethought_at
         if join.is_due and is_time and self._split is not None:
             self._split.is_stale = True
-        return replace(self._arrange(join), is_numbered=True)
+        return replace(self._make.arrange(join), is_numbered=True)
 
     def _drain(self) -> None:
         """Let the joins finish what they have begun."""

@@ -15,7 +15,7 @@ from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
 from .pane_member import PaneMember
 from .plan import PlanNode
-from .queue import Outlet, Queue
+from .queue import BEGINNING, Outlet, Queue
 
 
 @dataclass(eq=False)
@@ -43,8 +43,12 @@ class Part:
     """How far each stream that had rows by then had come when it began."""
     is_filled: bool = False
     """Whether it, or what it reads, began with what others keep."""
+    filled_at: int = BEGINNING
+    """The time at which that entered."""
     rows_since: int | None = None
     """Of a window that was given rows of another: it has all with a later ts."""
+    late: dict[int, int] = field(default_factory=dict)
+    """Of parts that passed rows on before it came to read them: it has none of those up to then."""
     given: Batch | None = None
     """These rows, for whoever reads it before time goes on."""
 
@@ -78,6 +82,15 @@ class Part:
         """Whether that is its share in a join, in panes or in selects in common."""
         shares = (*self.joins.values(), *self.panes.values(), *self.shares.values())
         return any(one is member for _, one in shares)
+
+    @property
+    def readings(self) -> Iterator[tuple[Part, int | None]]:
+        """The same, each with the time up to which whoever reads it lacks rows, if it came late."""
+        for number, part in self.parts.items():
+            *below, (_, _) = part.readings
+            yield from below
+            yield part, self.late.get(number)
+        yield self, None
 
     @property
     def queries(self) -> list[Pipeline]:

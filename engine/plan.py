@@ -480,6 +480,16 @@ def starts_full(plan: PlanNode) -> bool:
     )
 
 
+def waits_for_instants(plan: PlanNode) -> bool:
+    """Whether what it gives of an instant comes only when that is over: hops, ROWS windows."""
+    for node in plan_nodes(plan):
+        if isinstance(node, ArriveNode | WindowNode) and node.window.kind == "rows":
+            return True
+        if isinstance(node, MemberNode) and "rows" in (side.kind for side in node.common.sides):
+            return True
+    return hops_of(plan) is not None
+
+
 def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
     """Types of the columns a node gives."""
     match node:

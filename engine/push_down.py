@@ -11,7 +11,7 @@ dealt out again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,16 +20,16 @@ import pyarrow as pa
 
 from .arrangement import Arrangement, Part
 from .batch import NO_ROWS
+from .join_maker import JoinMaker
 from .lineage import Lineage
 from .member import Member
 from .operator import Counters, Operator, Stateless
 from .operators.join import WindowJoin
 from .operators.union import Union
-from .plan import CommonJoin, MemberNode
+from .plan import MemberNode
 from .queue import Outlet, Queue
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
-from .types import SqlType
 
 
 class PartJoin:
@@ -45,24 +45,11 @@ class PartJoin:
 class PushDown:
     """A common join in parts."""
 
-    def __init__(
-        self,
-        common: CommonJoin,
-        types: tuple[Sequence[SqlType], Sequence[SqlType]],
-        queues: tuple[Queue, Queue],
-        name: str,
-        arrange: Callable[[WindowJoin], Arrangement],
-        on_failure: Callable[[Member, Exception], None],
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, make: JoinMaker, changed: Callable[[], None]) -> None:
         """`changed` is called before rows are dealt out to members that have changed: time to refresh."""
         self.members: list[Member] = []
-        self._common = common
-        self._types = types
-        self._name = name
-        self._arrange = arrange
-        self._on_failure = on_failure
-        self._split = Splitter(queues, f"{name}.split", changed)
+        self._make = make
+        self._split = Splitter(make.queues, f"{make.name}.split", changed)
         self._parts: list[PartJoin] = []
         self._unions: dict[Member, Union] = {}
 
@@ -140,7 +127,7 @@ class PushDown:
         return parts
 
     def _arrange_part(self, part: Part, join: WindowJoin) -> Arrangement:
-        return replace(self._arrange(join), part=part)
+        return replace(self._make.arrange(join), part=part)
 
     def _open(self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]) -> PartJoin:
         """The join of a part, holding its share of the rows."""
@@ -149,8 +136,7 @@ class PushDown:
             if old
             else (Queue(self._split.began[0]), Queue(self._split.began[1]))
         )
-        name, arrange = f"{self._name}.part {number + 1}", partial(self._arrange_part, part)
-        join = WindowJoin(self._common, self._types, queues, name, arrange, self._fail)
+        join = self._make.part(f"part {number + 1}", queues, partial(self._arrange_part, part), self._fail)
         opened = PartJoin(part, join, queues)
         before = old[0].join if old else None
         for member in self.members:
@@ -191,7 +177,7 @@ class PushDown:
             for part in self._parts:
                 part.members[member].is_gone = True
             self._drain()
-            self._on_failure(member, error)
+            self._make.on_failure(member, error)
 
     def _unite(self) -> None:
         """For each member, a union of what the parts give it."""
@@ -207,7 +193,7 @@ class PushDown:
                 queue.closed = stand_in.output.closed
                 stand_in.output.queues.append(queue)
                 queues.append(queue)
-            union = Union(tuple(queues), f"{self._name}.{member.name}")
+            union = Union(tuple(queues), f"{self._make.name}.{member.name}")
             member.output.punctuation = max(member.output.punctuation, union.output.punctuation)
             union.output = member.output
             self._unions[member] = union

@@ -15,15 +15,14 @@ from itertools import count
 
 import pyarrow as pa
 
-from .batch import Batch
 from .build_operator import Approach, IncrementalNode, build_operator
+from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .errors import DataError
 from .group import Arrange, Group, build_form
 from .hops import Hops
 from .ingest import Ingest, StreamSchema
-from .known_content import begins, is_known, is_whole
-from .member import PART, Member, query_of
+from .member import Member
 from .operator import Operator
 from .operators.enter_window import EnterWindow
 from .operators.pane_aggregate import PaneAggregate
@@ -33,10 +32,9 @@ from .operators.sink import Netting, Sink
 from .operators.union import Union
 from .operators.whole_operator import WholeOperator
 from .pane_member import PaneMember
-from .parts import Parts
+from .panes_in_common import PanesInCommon
 from .pipeline import Part, Pipeline
 from .plan import (
-    ArriveNode,
     CommonJoin,
     CommonPanes,
     HopAnswerNode,
@@ -56,6 +54,7 @@ from .plan import (
     plan_nodes,
     plan_types,
     starts_full,
+    waits_for_instants,
 )
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
@@ -88,20 +87,14 @@ class Runtime:
         self._arrange = arrange
         self.groups: dict[CommonJoin, Group] = {}
         self._selects = CommonSelects(self)
-        self.panes: dict[CommonPanes, PaneAggregate] = {}
+        self._panes = PanesInCommon(self)
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
-        self.parts = Parts()
-        """By approach and plan; and by what had come of each stream when they began, those that give rows
-        before any have come also by how often there had been work."""
-        self._given: list[Part] = []
-        """Windows that were given rows of others since the last push."""
-        self._filled: dict[Outlet, Batch] = {}
-        """What the output of a part held when somebody new came to read it, by the id of the outlet."""
-        self._runs = 0
-        self._part_numbers = count(1)
+        self.parts = CommonParts(self)
+        self.runs = 0
+        """How often there has been work."""
         self.heirs = Succession(self)
         self._later: list[Callable[[], None]] = []
         """What is to be done when all that was pushed is worked off."""
@@ -125,6 +118,11 @@ class Runtime:
     def window_selects(self) -> dict[str, SharedSelect]:
         """The same over ROWS windows."""
         return self._selects.windowed
+
+    @property
+    def panes(self) -> dict[CommonPanes, PaneAggregate]:
+        """The operators that run hopping aggregates of several queries."""
+        return self._panes.found
 
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
@@ -165,6 +163,8 @@ class Runtime:
     def _start(self, pipeline: Pipeline, counting: bool) -> None:
         plan, sink = pipeline.plan, pipeline.sink
         pipeline.started = self.starts()
+        if sink.clock is not None:
+            sink.clock.waits = waits_for_instants(plan)
         outlet = self._build(plan, count(), pipeline, counting)
         if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
@@ -173,6 +173,7 @@ class Runtime:
             pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
             self._connect(outlet, sink.inputs[0], pipeline, plan)
+        sink.entered_before = pipeline.filled_at
         for operator in pipeline.own_operators:
             self._owners[operator] = pipeline
             self._ready.enter(operator)
@@ -242,8 +243,7 @@ class Runtime:
 
     def _begin_time(self) -> None:
         """From now on tables are what they are, and time goes on."""
-        while self._given:
-            self._given.pop().given = None
+        self.parts.go_on()
         for table in self.tables.values():
             table.seal()
 
@@ -273,7 +273,7 @@ class Runtime:
     def run(self) -> None:
         """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
         self._began = self._clock()
-        self._runs += 1
+        self.runs += 1
         self._work()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
@@ -285,6 +285,11 @@ class Runtime:
             for other in others:
                 error.add_note(f"also: {other}")
             raise error
+
+    @property
+    def is_working(self) -> bool:
+        """Whether some of what has come is on its way: a subscriber may ask for something."""
+        return self._working > 0
 
     def _push_began(self) -> float:
         return self._began
@@ -342,7 +347,10 @@ class Runtime:
             return
         pipeline = failing
         if isinstance(error, DataError | pa.ArrowException | OverflowError | MemoryError):
-            error = DataError(f"{' '.join(str(error).split())}, in query `{pipeline.name}`")
+            reason = " ".join(str(error).split())
+            if isinstance(error, MemoryError):
+                reason = f"Expected memory for what the windows hold, found none left ({reason})"
+            error = DataError(f"{reason}, in query `{pipeline.name}`")
         pipeline.error = error
         self._failures.append(error)
         rest = later
@@ -383,7 +391,7 @@ class Runtime:
                 self._selects.close(shared)
         self._selects.leave(pipeline)
         for panes, member_of_panes in pipeline.panes.values():
-            self._leave_panes(panes, member_of_panes)
+            self._panes.leave(panes, member_of_panes)
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -428,13 +436,13 @@ class Runtime:
         if isinstance(node, IncrementalNode) and not is_root:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
-            return self._part(node, number, pipeline)
+            return self.parts.share(node, number, pipeline)
         if isinstance(node, MemberNode):
             next(numbers), next(numbers)  # its two streams
             return self._join(node, number, pipeline, counting)
         if isinstance(node, PaneAggregateNode):
             next(numbers)  # its stream
-            return self._join_panes(node, number, pipeline, counting)
+            return self._panes.share(node, number, pipeline, counting)
         if isinstance(node, SharedSelectNode) and (node.is_windowed or self._selects.has_others(node.stream)):
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
@@ -485,63 +493,6 @@ class Runtime:
 
         return partial(first_hop, hops, streams, began)
 
-    def _part(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
-        """A sub-plan that others may have too: the one at work, or a new one."""
-        streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
-        come = tuple(sorted((stream, self.streams[stream].rows_in) for stream in streams))
-        times = tuple(sorted((stream, self.streams[stream].watermark) for stream in streams))
-        plan, start = (user.approach, node), (come, times, self._runs if starts_full(node) else 0)
-        part = self._at_work(plan) or self.parts.began(plan, start)
-        if part is None:
-            name = f"{query_of(user.name)}{PART}{next(self._part_numbers)}"
-            part = Part(name, node, approach=user.approach, started=self.starts())
-            part.output = self._build(node, count(), part, False)
-            if isinstance(node, ArriveNode) and not self._working:
-                self._begin_window(node, part)
-            self.parts.add(plan, start, part)
-            for operator in part.own_operators:
-                self._owners[operator] = part
-                self._ready.enter(operator)
-        if part.given is not None:
-            self._filled[part.output] = part.given
-        user.is_filled |= part.is_filled
-        part.users.append(user)
-        user.parts[number] = part
-        return part.output
-
-    def _begin_window(self, node: ArriveNode, part: Part) -> None:
-        """Let a window begin with the rows that are kept for another over the same stream."""
-        from .operators.arrive import Arrive
-        from .window_rows import window_rows
-
-        sources = [one for one in plan_nodes(node) if isinstance(one, SourceNode)]
-        now = self.streams[sources[0].stream].output.punctuation
-        found = window_rows(node, self.parts, now, part.output.punctuation)
-        if found is not None:
-            operator = part.operators[0]
-            assert isinstance(operator, Arrive), "a RANGE window"
-            part.given, part.rows_since = found
-            part.is_filled = True
-            operator.give(part.given.ends)
-            self._given.append(part)
-
-    def _at_work(self, plan: tuple[Approach, IncrementalNode]) -> Part | None:
-        """A part that has seen more than a new one would, if it can tell what its output holds now."""
-        from .contents import Contents
-
-        if self._working:  # some of what has come is on its way
-            return None
-        if is_whole(plan[1]):  # the next boundary will say all there is
-            return next(iter(self.parts.alike(plan)), None)
-        if not is_known(plan[1]):
-            return None
-        for part in self.parts.alike(plan):
-            held = Contents(self.tables, begins(part.plan, part.output)).of(part)
-            if held is not None:
-                self._filled[part.output] = held
-                return part
-        return None
-
     def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
         group = self.groups.get(node.common) or self._open(node.common)
@@ -551,34 +502,6 @@ class Runtime:
         pipeline.joins[number] = group, member
         self._sync(group)
         return member.output
-
-    # Panes in common
-
-    def _join_panes(self, node: PaneAggregateNode, number: int, pipeline: Part, counting: bool) -> Outlet:
-        """A member of the operator that runs hopping aggregates over the same rows and keys."""
-        if node.common in self.panes:
-            self._drain(self.panes[node.common])
-        stream = self.streams[node.common.stream]
-        started = stream.output.punctuation if stream.rows_in else BEGINNING
-        panes = self.panes.get(node.common)  # unless it failed just now
-        if panes is None:
-            queue = self.tapped(node.common.stream)
-            panes = self.panes[node.common] = PaneAggregate(node.common, queue, started, self._fail_member)
-            self._owners[panes] = panes
-            self._ready.enter(panes)
-        member = PaneMember(pipeline.name, node, counting, self._first_hop(node, node.hops))
-        panes.add(member, started)
-        pipeline.panes[number] = panes, member
-        return member.output
-
-    def _leave_panes(self, panes: PaneAggregate, member: PaneMember) -> None:
-        member.output.queues.clear()
-        if member in panes.members:
-            panes.drop(member)
-        if not panes.members and self.panes.get(panes.common) is panes:
-            disconnect([(self.streams[panes.common.stream].output, panes.inputs[0])])
-            self._forget(panes)
-            del self.panes[panes.common]
 
     def _drain(self, operator: Operator) -> None:
         """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
@@ -634,10 +557,11 @@ class Runtime:
         outlet.queues.append(queue)
         if isinstance(node, TableNode):
             self.tables[node.table].fill(queue)
-        held = self._filled.pop(outlet, None)
+        held = self.parts.filled.pop(outlet, None)
         if held is not None:
             queue.put(held)
             pipeline.is_filled = True
+            pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
 
     def _check(self) -> None:
         for ingest in self.streams.values():

@@ -177,12 +177,24 @@ def text_buffers(array: pa.Array) -> tuple[NDArray, NDArray]:
     return starts, np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
+def new_column(type_: SqlType, first_row: int = 0) -> FixedColumn | TextColumn:
+    """An empty column whose rows will have numbers from `first_row` on."""
+    return TextColumn(first_row) if type_ is SqlType.VARCHAR else FixedColumn(type_, first_row)
+
+
+def slide(columns: Sequence[FixedColumn | TextColumn]) -> None:
+    """Let columns use their memory again where nobody else has it."""
+    for column in columns:
+        for buffer in column.buffers():
+            buffer.slides = True
+
+
 class Store:
     """Time-ordered rows: their ts and their columns."""
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self.ts = RowBuffer("int64")
-        self.columns = [TextColumn() if t is SqlType.VARCHAR else FixedColumn(t) for t in types]
+        self.columns = list(map(new_column, types))
 
     def append(self, ts: NDArray, arrays: Sequence[pa.Array]) -> None:
         """Add rows, none older than those there."""
@@ -191,16 +203,14 @@ class Store:
             column.append(array)
 
     def slide(self) -> None:
-        """Let columns use their memory again where nobody else has it."""
+        """Let all columns use their memory again where nobody else has it."""
         self.ts.slides = True
-        for column in self.columns:
-            for buffer in column.buffers():
-                buffer.slides = True
+        slide(self.columns)
 
     def add_column(self, type_: SqlType) -> None:
         """Keep one more column, which is NULL in the rows that are there."""
         tail = self.ts.tail
-        column = TextColumn(tail) if type_ is SqlType.VARCHAR else FixedColumn(type_, tail)
+        column = new_column(type_, tail)
         column.append(pa.nulls(len(self), ARROW_TYPES[type_]))
         self.columns.append(column)
 

@@ -1,8 +1,10 @@
 """When a query's streams reached a time: what the delay of a result is measured against.
 
 A change at T is due once every stream of the query has come to T. One that comes out while the push that
-brought them there is worked off is on time. Later it is late: in stream time by how far the streams had come
-beyond T by then, in processing time by what has passed since that push began.
+brought them there is worked off is on time, and so is one that comes with more rows of T itself. Later it is
+late: in stream time by how far the streams had come beyond T by then, in processing time by what has passed
+since that push began. Where an instant has to be over (ROWS windows, hops) a change at T is due when time has
+passed T.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ MAX_PUSHES = 8_192  # remembered per stream
 class Progress:
     """How far one stream had come after each push, and when that push began, in seconds."""
 
-    __slots__ = ("_began", "_outlet", "_times", "first", "settled")
+    __slots__ = ("_began", "_outlet", "_times", "first", "fresh", "settled")
 
     def __init__(self, outlet: Outlet) -> None:
         """outlet: where the stream's rows and promises come from."""
         self._outlet = outlet
         self.first: int | None = None
         """The first time that was heard of."""
+        self.fresh: int | None = None
+        """The earliest ts of the rows that came by the push that is being worked off."""
         self.settled = BEGINNING
         self._times: list[int] = []
         self._began: list[float] = []
@@ -44,6 +48,7 @@ class Progress:
 
     def note(self, ts: int, began: float) -> None:
         """A push that began then is worked off; the stream has come to `ts`."""
+        self.fresh = None
         if ts > self.settled:
             self.settled = ts
             self._times.append(ts)
@@ -67,6 +72,8 @@ class StreamClock:
         self._streams = streams
         self._clock = clock
         self._began = began
+        self.waits = False
+        """Whether changes come out only when their instant is over."""
         self._start = max((one.settled for one in streams), default=BEGINNING)
 
     @property
@@ -83,7 +90,8 @@ class StreamClock:
         """Take in the delays of changes at these times, in order, that come out now."""
         now = self._clock()
         settled = min((one.settled for one in self._streams), default=BEGINNING)
-        late = int(ts.searchsorted(settled, side="left"))
+        may_come = self.waits or settled <= self._start or any(p.fresh == settled for p in self._streams)
+        late = int(ts.searchsorted(settled, side="left" if may_come else "right"))
         on_time = np.array([0.0])
         if late < len(ts):
             stream.add(on_time, len(ts) - late)

@@ -18,7 +18,7 @@ from .build_operator import Approach
 from .known_content import begins
 from .operators.sink import Sink
 from .pipeline import Part, Pipeline
-from .plan import PlanNode, SourceNode, hops_of, plan_nodes, plan_types, starts_full
+from .plan import PlanNode, SourceNode, hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
 from .queue import BEGINNING, Outlet, Queue
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ class Succession:
             member.name = pipeline.name
         pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
         sink.inputs = (Queue(),)
+        if sink.clock is not None:
+            sink.clock.waits = waits_for_instants(heir.plan)
         runtime._connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
         for operator in pipeline.own_operators:
             runtime._owners[operator] = pipeline

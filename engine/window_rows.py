@@ -22,6 +22,9 @@ from .operators.expire import Expire
 from .pipeline import Part
 from .plan import ArriveNode, SourceNode, plan_nodes
 
+WINDOW = 1
+"""The number of a window in the plan of an Expire that reads nothing else."""
+
 
 def window_rows(node: ArriveNode, parts: Iterable[Part], now: int, at: int) -> tuple[Batch, int] | None:
     """What a new window can begin with, and since when it then has all rows; None: nobody keeps any.
@@ -33,11 +36,13 @@ def window_rows(node: ArriveNode, parts: Iterable[Part], now: int, at: int) -> t
         other = part.plan
         if not isinstance(other, ArriveNode) or not is_like(node, other):
             continue
-        since = rows_since(part, now)
-        if best is not None and since >= best[1]:
-            continue
-        kept = next((rows for user in part.users if (rows := rows_of(user, part)) is not None), None)
-        if kept is not None:
+        for user in part.users:
+            since = rows_since(part, user, now)
+            if best is not None and since >= best[1]:
+                continue
+            kept = rows_of(user, part)
+            if kept is None:
+                continue
             assert node.window.size is not None and other.window.size is not None
             ends = kept.ends - other.window.size + node.window.size
             there = np.flatnonzero(ends > at)
@@ -54,11 +59,12 @@ def is_like(node: ArriveNode, other: ArriveNode) -> bool:
     )
 
 
-def rows_since(part: Part, now: int) -> int:
-    """A window's readers have all rows with a later ts."""
+def rows_since(part: Part, user: Part, now: int) -> int:
+    """A reader of a window has all rows with a later ts."""
     assert isinstance(part.plan, ArriveNode) and part.plan.window.size is not None
     (stream,) = (node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode))
     begun = part.started.get(stream) if part.rows_since is None else part.rows_since
+    begun = user.late.get(WINDOW, begun)
     held = now - part.plan.window.size
     return held if begun is None else max(begun, held)
 
@@ -66,6 +72,6 @@ def rows_since(part: Part, now: int) -> int:
 def rows_of(user: Part, window: Part) -> Batch | None:
     """The rows of a window that one of its readers keeps, with their ends, if that is all of them."""
     operator = user.operators.get(0)
-    if isinstance(operator, Expire) and user.parts.get(1) is window and not operator.inputs[0].batches:
+    if isinstance(operator, Expire) and user.parts.get(WINDOW) is window and not operator.inputs[0].batches:
         return operator.kept()
     return None

@@ -16,14 +16,11 @@ from .bind_select import SelectBinder
 from .bind_set_operation import cast_columns
 from .catalog import Catalog
 from .logical import (
-    Aggregate,
-    Distinct,
     Filter,
     Join,
     Node,
     Project,
     Query,
-    SetOperation,
     StreamScan,
     TableScan,
     UnionAll,
@@ -98,41 +95,26 @@ def _at_output(context: BindContext, message: str, name: str) -> QueryError:
     return context.error(BindError, message, place, "Write another name after AS")
 
 
-def _why_not_monotone(nodes: list[Node]) -> str | None:
-    """What in the query can take a row back other than by expiry; None if nothing can."""
-    for node in nodes:
-        match node:
-            case Aggregate():
-                return "an aggregate changes its rows"
-            case Distinct():
-                return "DISTINCT takes a row back when its last duplicate leaves"
-            case SetOperation():
-                return f"{node.kind.upper()}{' ALL' if node.all else ''} takes rows back"
-            case Join(kind="semi"):
-                return "EXISTS takes a row back when its partner leaves"
-            case Join(kind="anti"):
-                return "NOT EXISTS takes a row back when a partner comes"
-            case Join(kind="left" | "right" | "full"):
-                return f"a {node.kind.upper()} JOIN takes a row back when a partner comes"
-            case Join() | Filter() | Project() | UnionAll() | StreamScan() | TableScan():
-                continue
-    return None
+def _is_monotone(nodes: list[Node]) -> bool:
+    """Whether nothing in the query can take a row back other than by expiry."""
+    return all(
+        node.kind == "inner"
+        if isinstance(node, Join)
+        else isinstance(node, Filter | Project | UnionAll | StreamScan | TableScan)
+        for node in nodes
+    )
 
 
 def _settle_emit(parsed: SelectStatement, nodes: list[Node]) -> Emit:
     tail = parsed.tail
-    obstacle = _why_not_monotone(nodes)
     if tail.emit is None:
-        return "complete" if tail.hop is not None else "inserts" if obstacle is None else "changes"
+        return "complete" if tail.hop is not None else "inserts" if _is_monotone(nodes) else "changes"
     position = tail.emit_position or parsed.position
     if tail.hop is None and tail.emit in ("delta", "complete"):
         message = f"Expected HOP BY with EMIT {tail.emit.upper()}, found none"
         raise fail(BindError, message, position, "Write HOP BY 1 MINUTE before EMIT, or EMIT CHANGES")
     if tail.hop is not None and tail.emit in ("inserts", "changes"):
         message = f"Expected EMIT COMPLETE or EMIT DELTA with HOP BY, found EMIT {tail.emit.upper()}"
-        raise fail(BindError, message, position)
-    if tail.emit == "inserts" and obstacle is not None:
-        message = f"Expected EMIT CHANGES, because {obstacle}, found EMIT INSERTS"
         raise fail(BindError, message, position)
     return tail.emit
 

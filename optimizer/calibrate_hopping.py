@@ -49,13 +49,14 @@ QUERIES = {
     "join": "SELECT a.k, a.v, b.v AS w FROM a {w} JOIN b {w} ON a.k = b.k",
     "joins": "SELECT a.k, a.v, b.v AS w, c.v AS x FROM a {w} JOIN b {w} ON a.k = b.k JOIN c {w} ON a.k = c.k",
     "anti": "SELECT k, v FROM a {w} WHERE NOT EXISTS (SELECT 1 FROM b {w} WHERE b.k = a.k)",
-    "except": "SELECT k, v FROM a {w} EXCEPT ALL SELECT k, v FROM b {w}",
+    "except": "SELECT k, v FROM a {w} EXCEPT SELECT k, v FROM b {w}",
     "union": "SELECT k, v FROM a {w} UNION ALL SELECT k, v FROM b {w}",
     "panes": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a {w} GROUP BY k",
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT k, v FROM a {w} UNION ALL "
     "SELECT k, v FROM b {w}) AS u GROUP BY k",
 }
 MATCHES = {"join": (0.25, 6.0), "joins": (0.25, 2.0), "anti": (0.25, 6.0), "panes": (2.0, 50.0)}
+MATCHES["except"] = (0.1, 0.5, 2.0)
 MATCHES["groups"] = MATCHES["panes"]
 MODES: tuple[Forced, ...] = ("DIDO", "DICO", "CICO", "CIDO")
 
@@ -132,7 +133,7 @@ def priced(point: Point, query: Query, weights: Weights) -> float:
         rates.set(stream, 1e6 / GAP_US)
     keys = {(stream, "k"): float(point.keys) for stream in STREAMS}
     remains = {
-        node.position: math.exp(-point.matches) if isinstance(node, Join) else 1.0
+        node.position: remaining(node, point.matches)
         for node in nodes(query.root)
         if isinstance(node, Join | SetOperation)
     }
@@ -142,6 +143,12 @@ def priced(point: Point, query: Query, weights: Weights) -> float:
     emitted: Form = "complete" if query.emit == "complete" else "delta"
     modes = fill_modes(root, forced_modes(root, point.mode), emitted)
     return assign_modes(root, pricer, emitted, modes).cost
+
+
+def remaining(node: Join | SetOperation, matches: float) -> float:
+    """Of the left input's rows, the share without an equal one in the right; of a difference, once each."""
+    alone = math.exp(-matches)
+    return alone if isinstance(node, Join) else alone * (1 - alone) / matches
 
 
 def nodes(node: Node) -> list[Node]:
@@ -205,10 +212,7 @@ def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[f
 
 
 def rows(count: int, keys: int, rng: np.random.Generator) -> pa.Table:
+    """Equal keys have equal values, so that rows are equal as often as keys are."""
     ts = np.arange(1, count + 1) * GAP_US
-    columns = [
-        pa.array(ts, pa.timestamp("us")),
-        rng.integers(0, keys, count),
-        rng.integers(0, 1 << 40, count),
-    ]
-    return pa.table(columns, NAMES)
+    drawn = rng.integers(0, keys, count)
+    return pa.table([pa.array(ts, pa.timestamp("us")), drawn, drawn * 1_000_003], NAMES)

@@ -88,12 +88,14 @@ def measure_join(pipeline: Pipeline) -> JoinLoad | None:
     for part in pipeline.everything:
         if part.plan != joins[0] or part is pipeline:
             continue
+        if len(part.queries) > 1:
+            return None  # what others need anyway
         operator = part.operators[0]
         if isinstance(operator, ChangeJoin):  # of each row and pair, what comes and what leaves
             return JoinLoad(operator.counters.rows_in / 2, operator.counters.rows_out / 2, reader)
         group, _ = next(iter(part.joins.values()))
         if len(group.members) > 1:
-            return None  # a join that others need anyway
+            return None  # the same
         return JoinLoad(group.form.operators[0].counters.rows_in, operator.counters.rows_in, reader)
     return None
 

@@ -39,17 +39,19 @@ def complete_from(pipeline: Pipeline) -> int | None:
     has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes  # begins after its start
     inserts = not pipeline.sink.is_changes and not has_hops
     known = [start + has_hops]
-    for part in pipeline.everything:
+    if inserts and pipeline.is_filled:
+        known.append(pipeline.filled_at + 1)
+    for part, late in pipeline.readings:
         for group, member in part.joins.values():
             group.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
         known += [member.exact_from for _, member in part.panes.values()]
-        began = start_of(part)
+        began = start_of(part) if late is None else late
         if began is None:
             continue
         if part is not pipeline:
-            known.append(filled_from(part, began))
+            known.append(filled_from(part, began, late is not None))
         if any(stream in part.started for stream in unwindowed(part.plan)):
             passes_by = inserts and (part is pipeline or meets_table(part.plan))
             known.append(start + 1 if passes_by else MAX_TS)
@@ -79,8 +81,11 @@ def meets_table(node: PlanNode) -> bool:
     return is_inner and not all(map(reads_stream, plan_inputs(node)))
 
 
-def filled_from(part: Part, start: int) -> int:
-    """When a window of an incremental query holds all it would hold had it always been there."""
+def filled_from(part: Part, start: int, is_late: bool) -> int:
+    """When a window of an incremental query holds all it would hold had it always been there.
+
+    is_late: it was there before its reader came, at `start`.
+    """
     node = part.plan
     if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
         sizes = [size for size in node.sizes if size is not None]
@@ -88,10 +93,10 @@ def filled_from(part: Part, start: int) -> int:
     if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input
-    if not isinstance(below, SourceNode) or below.stream not in part.started:
+    if not is_late and (not isinstance(below, SourceNode) or below.stream not in part.started):
         return start
     if node.window.kind == "range":
-        since = start if part.rows_since is None else part.rows_since
+        since = start if is_late or part.rows_since is None else part.rows_since
         return MAX_TS if node.window.size is None else since + node.window.size
     operator = part.operators[0]
     assert isinstance(operator, RowsWindow | WholeWindow), "a ROWS window is kept by one of these"

@@ -119,12 +119,17 @@ class HoppingCosts:
         w = self._w
         renewed = 1 - (1 - left.changed) * (1 - right.changed)
         delta = (left.changes + right.changes) * w.hop_match_row + 2 * met * renewed * w.hop_match_pair
+        delta += out.changes * w.hop_give
         complete = self._whole_rows(left) + self._whole_rows(right) + met * w.hop_whole_look
         return self._converted(delta, complete + out.rows * w.hop_pass, out)
 
     def tally(self, inputs: Sequence[Flow], out: Flow) -> Costs:
-        """DISTINCT and the set operations, difference among them (5.2.2)."""
-        delta = sum(one.changes for one in inputs) * self._w.hop_tally
+        """DISTINCT and the set operations, difference among them (5.2.2).
+
+        What changes cost depends on how many of them change the answer: those are given and, as they can
+        cancel within a hop, netted.
+        """
+        delta = sum(one.changes for one in inputs) * self._w.hop_tally + out.changes * self._w.hop_give
         complete = sum(self._slots(one) + one.rows * self._w.hop_whole_tally for one in inputs)
         return self._converted(delta, complete, out)
 

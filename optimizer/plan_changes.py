@@ -88,7 +88,8 @@ def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: A
     netting = netting_of(node)
     if counting and netting == "none":
         node = planner.plan(query.root, ())
-    return ChangesPlan(expired(node) if query.emit == "changes" else node, netting)
+    is_net = netting != "none"  # what enters may be what leaves at the same instant
+    return ChangesPlan(expired(node) if query.emit == "changes" or is_net else node, netting)
 
 
 class ChangesPlanner:

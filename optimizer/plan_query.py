@@ -9,7 +9,7 @@ from penstock.engine.build_operator import Approach
 from penstock.engine.errors import UnsupportedError
 from penstock.engine.known_content import is_known
 from penstock.engine.operators.sink import Netting
-from penstock.engine.plan import PlanNode
+from penstock.engine.plan import PlanNode, plan_types
 
 from .choose_indexes import IndexChooser
 from .logical import Position, Query
@@ -70,8 +70,8 @@ def refuse_alter(query: Query, plans: Sequence[PlanNode], counting: bool, positi
     Windows cannot be changed if what has been given, and may have to be taken back, is not known."""
     if not is_incremental(query) or query.emit not in ("changes", "delta"):
         return
-    if counting:
-        raise refused("ALTER QUERY of an incremental query that only counts", position)
+    if counting and any(len(plan_types(plan)) < len(query.fields) for plan in plans):
+        raise refused("ALTER QUERY of a query that counts rows without looking at them", position)
     if not all(map(is_known, plans)):
         raise refused(
             "ALTER QUERY of a query whose answer nobody keeps, as of an UNBOUNDED window,", position

@@ -42,7 +42,8 @@ class Weights:
     hop_whole_* for operators over whole answers (row: link or probe, hash: find the key's slot, look: per
     pair that is met and not given); hop_fold and hop_fold_change, per row of the answer and per change that
     is folded in; hop_compare and hop_compare_change, per row of two answers and per row that is in one of
-    them; hop_say, per group that is given; hop_pane and hop_slot, per row and per group of panes.
+    them; hop_say, per group that is given; hop_give, per change that a set operation, semi, anti or outer
+    join gives; hop_pane and hop_slot, per row and per group of panes.
 
     Files stored before these were measured lack them.
     """
@@ -102,6 +103,7 @@ class Weights:
     hop_compare: float = 1.1e-08
     hop_kept_pair: float = 3e-07
     hop_compare_change: float = 2.7e-08
+    hop_give: float = 5e-08
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""

@@ -293,6 +293,14 @@ class Engine:
         """How late a row of the stream may be, as its WATERMARK says."""
         return datetime.timedelta(microseconds=self._stream(stream).slack_us)
 
+    def partition_key(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The column by which each stream can be split over engines, for all queries; some may be given."""
+        from penstock.optimizer.find_partition_key import find_partition_key
+
+        bound = {name: query._bound for name, query in self._queries.items()}
+        fixed = {self._stream(name).name: column for name, column in (given or {}).items()}
+        return find_partition_key(bound, self._catalog, fixed)
+
     # -- data ---------------------------------------------------------------------------------------
 
     def push(self, stream: str, data: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +49,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that is marked as the twin of kernels must call them."""
+    names = {name for mark in item.iter_markers("twin") for name in mark.args}
+    if not names or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return (yield)
+    from kernel_twins import kernel_of, watched_calls
+
+    with watched_calls() as called:
+        done = yield
+    missing = sorted(name for name in names if id(kernel_of(name)) not in called)
+    if missing:
+        pytest.fail(f"expected calls of the kernels that the test is marked with, found none of {missing}")
+    return done
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests: starting it takes as long as fifty of them."""
+    from spark_help import QUICK
+
     from penstock import UsageError
     from penstock.connectors.spark.java import provide_java
     from penstock.connectors.spark.session import local_session
@@ -60,6 +78,6 @@ def spark() -> Iterator[SparkSession]:
         provide_java()
     except UsageError as error:
         pytest.skip(str(error))
-    session = local_session()
+    session = local_session(settings=QUICK)
     yield session
     session.stop()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
 SLACK = "2 seconds"
+QUICK = {f"spark.{one}.extraJavaOptions": "-XX:TieredStopAtLevel=1" for one in ("driver", "executor")}
+"""Settings for tests: they are over before Java has done compiling to best code."""
 COLUMNS = pa.schema(
     [
         ("ts", pa.timestamp("us", "UTC")),

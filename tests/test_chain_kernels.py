@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def reference_tables(draw: st.DrawFn) -> np.ndarray:
     return np.array(records, np.int64).reshape(-1, FIELDS).T.copy()
 
 
+@pytest.mark.twin("slice_join.run_slice")
 @settings(max_examples=150)
 @given(
     reference_tables(),
@@ -162,6 +164,7 @@ def test_run_slice_finds_matches_in_many_blocks() -> None:
         assert found_rows == np.flatnonzero(keys).tolist()
 
 
+@pytest.mark.twin("slice_join.write_references")
 @given(st.lists(st.integers(0, 4), max_size=8), st.lists(st.integers(0, 4), max_size=8))
 def test_write_references_twin(left: list[int], right: list[int]) -> None:
     tables = []
@@ -183,6 +186,7 @@ def test_write_references_twin(left: list[int], right: list[int]) -> None:
 PAIR = st.tuples(*[st.integers(0, 4)] * 4, st.integers(0, 1))  # row and age of both; the side that probes
 
 
+@pytest.mark.twin("slice_join.fit_windows", "slice_join.rows_of_side", "slice_join.fit_tags")
 @given(st.lists(PAIR, max_size=12), st.tuples(*[st.integers(0, 4)] * 6), st.integers(0, 1))
 def test_fits_twin(drawn: list[tuple[int, int, int, int, int]], bounds: tuple[int, ...], side: int) -> None:
     """Windows and since of a member, and a tag asked of one side."""

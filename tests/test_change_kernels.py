@@ -47,6 +47,7 @@ def chain(rows: Any, slot: int) -> list[int]:
     return found
 
 
+@pytest.mark.twin("bag.release")
 @given(
     st.lists(st.tuples(st.sampled_from([FREE, ALIVE, WITHDRAWN, EXPIRED]), ENDS, st.integers(0, 2))),
     st.randoms(use_true_random=False),
@@ -80,6 +81,7 @@ def test_release(drawn: list[tuple[int, int, int]], dice: Any) -> None:
 KEYS = st.tuples(st.integers(-3, 3), st.integers(0, 1))
 
 
+@pytest.mark.twin("bag.relink")
 @given(
     st.lists(st.tuples(KEYS, ENDS), max_size=20),
     st.randoms(use_true_random=False),
@@ -111,6 +113,7 @@ def test_relink(drawn: list[tuple[tuple[int, int], int]], dice: Any, is_linked: 
         assert sorted(popped) == sorted(slot for _, slot in ends)
 
 
+@pytest.mark.twin("change_join.count_ends")
 @given(
     st.lists(ENDS, min_size=1, max_size=4),
     st.lists(ENDS, min_size=1, max_size=4),
@@ -220,6 +223,7 @@ class Settling:
 WANTED = st.tuples(*[st.sampled_from([NEITHER, WITHOUT, WITH])] * 2)
 
 
+@pytest.mark.twin("matches.settle")
 @given(entries(), WANTED, st.booleans(), st.data())
 def test_settle(drawn: list[Entry], wanted: tuple[int, int], has_pairs: bool, data: st.DataObject) -> None:
     """In calls of whole instants, at the end of each of which some row may be left for the next."""

@@ -21,6 +21,7 @@ TABLE = pa.table({"k": pa.array([1, 1, 2, None], pa.int64()), "v": pa.array([0.5
 KEYS = st.one_of(st.none(), st.integers(0, 3), st.integers(0, 1))
 VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.5, -2.0, 3.75]))
 APPROACHES = ["auto", "ita", "nta", "time-message", "piggyback"]
+SHARING = ["auto", "auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu"]
 
 
 @st.composite
@@ -77,7 +78,8 @@ def found(folded: Folded, instant: int) -> Counter[Any]:
 def make_engine(draw: Any, approach: str, streams: dict[str, pa.Table]) -> penstock.Engine:
     seed = draw(st.integers(0, 1 << 20))
     scheduler = RoundRobin(draw(st.sampled_from([1, 3, 65_536]))) if seed % 2 else Shuffled(seed)
-    engine = penstock.Engine(expiry=approach, scheduler=scheduler)
+    sharing = draw(st.sampled_from(SHARING))
+    engine = penstock.Engine(expiry=approach, scheduler=scheduler, sharing=sharing)
     engine.execute("".join(map(DECLARE.format, streams)) + "CREATE TABLE t (k BIGINT, v DOUBLE)")
     engine.push("t", TABLE)
     return engine
@@ -161,6 +163,25 @@ def test_the_answer_is_there_after_every_push(data: st.DataObject) -> None:
             come = {name: table.slice(0, at[name]) for name, table in streams.items()}
             answer = expected(make_oracle(come, trees), query.duck, now)
             assert found(folded, now) == answer, f"{query.penstock} at {now}"
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_inserts_are_the_changes_that_enter(data: st.DataObject) -> None:
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams))
+    query = trees.tree(draw(st.integers(0, 4)))
+    if not trees.references:
+        return
+    engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
+    changes = engine.query(f"{query.penstock} EMIT CHANGES")
+    inserts = engine.query(f"{query.penstock} EMIT INSERTS")
+    for _ in drive(draw, engine, streams):
+        pass
+    engine.close()
+    entered = Counter((row[0], *row[2:]) for row in rows_of(changes.results()) if row[1] > 0)
+    assert Counter(rows_of(inserts.results())) == entered, query.penstock
 
 
 @settings(max_examples=50)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ ROW = st.tuples(st.integers(0, 4), st.integers(0, 3), st.sampled_from([0, 1, 2, 
 DEMAND = st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3), st.sampled_from([0, 1, 2, 3]))
 
 
+@pytest.mark.twin("deal.find_takers")
 @given(st.lists(ROW, max_size=20), st.lists(DEMAND, max_size=5))
 def test_find_takers(rows: list[tuple[int, int, int]], demands: list[tuple[int, int, int, int]]) -> None:
     table = np.array(rows, np.int64).reshape(-1, 3).T
@@ -41,6 +43,7 @@ def test_find_takers(rows: list[tuple[int, int, int]], demands: list[tuple[int, 
     assert out.tolist() == expected
 
 
+@pytest.mark.twin("deal.label_pairs")
 @given(
     pos=st.lists(st.integers(0, 20), min_size=1, max_size=12).map(sorted),
     gaps=st.lists(st.integers(0, 6), min_size=1, max_size=6),
@@ -88,6 +91,7 @@ def test_label_pairs(
     assert [tuple(label) for label in out[:, :count].T.tolist()] == expected
 
 
+@pytest.mark.twin("deal.order_runs")
 @given(st.lists(st.lists(st.integers(0, 9), max_size=8).map(sorted), min_size=1, max_size=5))
 def test_order_runs(runs: list[list[int]]) -> None:
     times = np.array([time for run in runs for time in run], np.int64)
@@ -97,6 +101,7 @@ def test_order_runs(runs: list[list[int]]) -> None:
     assert order.tolist() == np.argsort(times, kind="stable").tolist()
 
 
+@pytest.mark.twin("deal.count_takers", "deal.deal_pairs")
 @given(st.lists(st.integers(0, 7), max_size=20), st.randoms())
 def test_pairs_are_dealt_by_bit(takers: list[int], chance: np.random.RandomState) -> None:
     labels = np.array([range(len(takers)), range(10, 10 + len(takers)), range(len(takers)), takers], np.int64)

@@ -110,12 +110,33 @@ def test_what_comes_with_a_later_push_is_late() -> None:
     assert machine.processing.average == pytest.approx((8e6 + 3 * 1e6) / 4)
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_change_of_the_last_instant_is_late_unless_more_of_it_has_come(waits: bool) -> None:
+    """What was due at 10 comes with the push to 30: 20 late, if it is not of rows at 10 that came just now.
+
+    Where instants have to be over, it was not due before time had passed 10.
+    """
+    machine = Machine()
+    machine.clock.waits = waits
+    machine.push(10, 100.0)
+    machine.done()
+    machine.push(30, 107.0)
+    machine.out([10], 1.0)
+    assert machine.stream.max == (0 if waits else 20)
+    assert machine.processing.max == pytest.approx(1e6 if waits else 8e6)
+    machine.done()
+    machine.push(40, 110.0)
+    machine.streams[0].fresh = 30
+    machine.out([30], 1.0)
+    assert machine.stream.max == (0 if waits else 20), "a row of 30 came with the push to 40"
+
+
 def test_late_and_on_time_in_one_batch() -> None:
     machine = Machine()
     machine.push(10, 100.0)
     machine.done()
     machine.push(20, 101.0)
-    machine.out([5, 5, 9, 10, 15], 0.5)
+    machine.out([5, 5, 9, 12, 15], 0.5)
     assert machine.stream.average == pytest.approx((15 + 15 + 11) / 5)
     assert machine.processing.average == pytest.approx((3 * 1.5e6 + 2 * 0.5e6) / 5)
 

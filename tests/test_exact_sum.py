@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def rounded(total: Fraction) -> float:
         return math.inf if total > 0 else -math.inf
 
 
+@pytest.mark.twin("exact_sum.run_sums")
 @given(st.lists(st.tuples(DOUBLES, st.sampled_from((1, 1, -1))), min_size=1, max_size=20))
 @example([(1e308, 1), (1e308, 1), (-1e308, 1), (1e308, -1)])
 @example([(-1e308, 1), (-1e308, 1), (-1e308, 1), (-1e308, 1), (1.5, 1)])
@@ -102,6 +104,7 @@ def test_integers_come_and_go(values: list[int], chance) -> None:  # type: ignor
         assert said[-2] == leaving[-1]
 
 
+@pytest.mark.twin("keys.encode_doubles")
 @given(st.lists(st.one_of(st.floats(), st.sampled_from((-0.0, math.nan, -math.nan))), max_size=20))
 def test_codes_of_doubles(values: list[float]) -> None:
     doubles = np.array(values, np.float64)

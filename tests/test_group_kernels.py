@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def in_order(trees: Trees, root: int) -> list[int]:
     return nodes
 
 
+@pytest.mark.twin("extremes.run_extremes")
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(-9, 9), st.sampled_from((1, 1, -1))), max_size=60))
 def test_ordered_trees_as_counters(changes: list[tuple[int, int, int]]) -> None:
@@ -87,6 +89,7 @@ def test_texts_in_the_order_of_their_bytes(texts: list[str], smallest: bool) -> 
         assert texts[value[i]] == best(texts[: i + 1], key=str.encode)
 
 
+@pytest.mark.twin("distinct.copy_cells", "distinct.run_distinct")
 @settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(-2, 2), st.sampled_from((1, 1, 0, -1))), max_size=80)
@@ -113,6 +116,7 @@ def test_distinct_as_counters(changes: list[tuple[int, int, int]]) -> None:
     assert meta[0] == sum(1 for times in counts.values() if times)
 
 
+@pytest.mark.twin("groups.run_changes")
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=60))
 def test_events_and_points_as_a_plain_loop(drawn: list[tuple[int, int, int]]) -> None:

@@ -103,12 +103,14 @@ def find_all(case: Case, space: int) -> int:
     return singles
 
 
+@pytest.mark.twin("hash_rounds.find_pairs")
 @few
 @given(CASES, st.sampled_from([1, 3, 300, 5_000, 200_000]))
 def test_find_pairs(case: Case, space: int) -> None:
     find_all(case, space)
 
 
+@pytest.mark.twin("hash.run_hash")
 @pytest.mark.parametrize(("space", "singles"), [(300, 1), (200_000, 1)])
 def test_blocks_with_too_many_matches_go_one_by_one(space: int, singles: int) -> None:
     """Too many for the output, or for being put into order, however much room there is."""
@@ -124,6 +126,7 @@ def test_blocks_that_fit_are_found_call_by_call() -> None:
     assert find_all(case, 4 * BLOCK) == 0
 
 
+@pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_slices", "hash_rounds.count_cells")
 @few
 @given(CASES)
 def test_counts(case: Case) -> None:

@@ -34,6 +34,12 @@ from penstock.engine.kernels.sorted_nodes import USED  # noqa: E402
 MIN, MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 EXTREMES = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
 ROWS_SCALE = 3 if JIT else 1
+MARKS = {
+    "scan": pytest.mark.twin("scan.run_scan"),
+    "hash": (),  # its kernels are in test_hash_rounds.py
+    "t-tree": pytest.mark.twin("ttree.run_ttree", "ttree.pack_ttree"),
+    "b+tree": pytest.mark.twin("btree.run_btree"),
+}
 each_kind = pytest.mark.parametrize("kind", INDEX_KINDS)
 each_tree = pytest.mark.parametrize("kind", ["t-tree", "b+tree"])
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")  # hashing without the JIT
@@ -167,7 +173,7 @@ def window_probes(keys: NDArray, band: int, start: int, window: int) -> Probes:
     return Probes(keys - band, keys + band, np.maximum(until - window, 0), until, start + len(keys))
 
 
-@each_kind
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=MARKS[kind]) for kind in INDEX_KINDS])
 @settings(max_examples=60 if JIT else 40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(first_row=st.sampled_from([0, 17, 2**40]), drawn=st.lists(steps(), min_size=1, max_size=8))
 def test_twin(kind: str, first_row: int, drawn: list[Step]) -> None:

@@ -37,6 +37,7 @@ def ints(values: Any) -> NDArray:
     return np.array(values, np.int64)
 
 
+@pytest.mark.twin("bounds.meet")
 @given(TIMES, TIMES, st.integers(0, 5), st.integers(0, 5))
 def test_meet(left: list[int], right: list[int], left_first: int, right_first: int) -> None:
     for kernel in both(bounds.meet):
@@ -46,6 +47,7 @@ def test_meet(left: list[int], right: list[int], left_first: int, right_first: i
         assert by_right.tolist() == [left_first + sum(l < t for l in left) for t in right]
 
 
+@pytest.mark.twin("bounds.first_alive")
 @given(TIMES, TIMES, st.integers(1, 8), st.integers(0, 3))
 def test_first_alive(probers: list[int], stored: list[int], size: int, base: int) -> None:
     """Rows stored from number `base` on; a prober sees those that are not newer than it."""
@@ -59,6 +61,7 @@ def test_first_alive(probers: list[int], stored: list[int], size: int, base: int
         assert seen == sum(until) - sum(expected)
 
 
+@pytest.mark.twin("bounds.first_places")
 @given(st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=12), TIMES, st.integers(1, 5))
 def test_first_places(rows: list[tuple[int, bool]], probers: list[int], size: int) -> None:
     """A stream of which some rows are stored; a window of the last `size` rows, stored or not."""
@@ -77,6 +80,7 @@ def test_first_places(rows: list[tuple[int, bool]], probers: list[int], size: in
         assert seen == sum(until) - sum(expected)
 
 
+@pytest.mark.twin("bounds.silence_displaced")
 @given(TIMES, st.integers(1, 4), st.integers(0, 9))
 def test_silence_displaced(come: list[int], size: int, before: int) -> None:
     """`before` rows came earlier; of those at one instant only the last `size` were ever in the window."""
@@ -87,6 +91,7 @@ def test_silence_displaced(come: list[int], size: int, before: int) -> None:
         assert [bool(a <= b) for a, b in zip(low, high, strict=True)] == expected
 
 
+@pytest.mark.twin("merge.merge_pairs")
 @given(st.data(), st.booleans(), st.booleans())
 def test_merge_pairs(data: st.DataObject, a_done: bool, b_done: bool) -> None:
     lists = []
@@ -116,6 +121,7 @@ def test_merge_pairs(data: st.DataObject, a_done: bool, b_done: bool) -> None:
         assert b_at == sum(pair[1] == 1 for pair in merged)
 
 
+@pytest.mark.twin("gather.gather")
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.data())
 def test_gather(values: list[int], data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.integers(3, 3 + len(values) - 1)))
@@ -123,6 +129,7 @@ def test_gather(values: list[int], data: st.DataObject) -> None:
         assert kernel(ints(values), 3, ints(rows)).tolist() == [values[row - 3] for row in rows]
 
 
+@pytest.mark.twin("gather.text_offsets", "gather.gather_text", "gather.text_length")
 @given(st.lists(st.binary(max_size=6), min_size=1, max_size=8), st.data())
 def test_gather_text(texts: list[bytes], data: st.DataObject) -> None:
     rows = ints(data.draw(st.lists(st.integers(2, 2 + len(texts) - 1))))
@@ -148,6 +155,7 @@ def fnv(text: bytes) -> int:
     return h - (1 << 64) if h >> 63 else h
 
 
+@pytest.mark.twin("keys.hash_text")
 @given(st.lists(st.binary(max_size=12), max_size=6))
 def test_hash_text(texts: list[bytes]) -> None:
     offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
@@ -165,6 +173,7 @@ def combined(one: int, other: int) -> int:
     return h - (1 << 64) if h >> 63 else h
 
 
+@pytest.mark.twin("keys.combine_hashes")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)), max_size=6))
 def test_combine_hashes(pairs: list[tuple[int, int]]) -> None:
@@ -181,6 +190,7 @@ def test_combined_hashes_tell_the_order(one: int, other: int) -> None:
     assert ab == keys.combine_hashes(ints([one]), ints([other]))[0]
 
 
+@pytest.mark.twin("hash.link_rows")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @given(st.lists(st.integers(-9, 9), max_size=30), st.data())
 def test_link_rows(values: list[int], data: st.DataObject) -> None:
@@ -208,6 +218,7 @@ INTEGERS = st.one_of(
 )
 
 
+@pytest.mark.twin("keys.seek_integers")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @given(st.lists(INTEGERS, max_size=8), SHIFTS, st.booleans(), SHIFTS, st.booleans())
 def test_seek_integers(
@@ -278,6 +289,7 @@ def test_count_seen(entries: list[tuple[int, int]], one: int, other: int, data: 
         assert found == wanted
 
 
+@pytest.mark.twin("keys.keep_equal")
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=8))
 def test_keep_equal(pairs: list[tuple[int, int, bool]]) -> None:
     values = ints([10, 20, 10])
@@ -287,6 +299,7 @@ def test_keep_equal(pairs: list[tuple[int, int, bool]]) -> None:
         assert keep.tolist() == [kept and values[a] == values[b] for a, b, kept in pairs]
 
 
+@pytest.mark.twin("keys.keep_equal_text")
 @given(st.lists(st.binary(max_size=3), min_size=3, max_size=3), st.data())
 def test_keep_equal_text(texts: list[bytes], data: st.DataObject) -> None:
     pairs = data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2))))

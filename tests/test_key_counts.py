@@ -20,6 +20,7 @@ from penstock.optimizer.arrange_joins import Arranger
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 2)), max_size=12)
 
 
+@pytest.mark.twin("key_counts.count_by_key", "key_counts.forget_rows")
 @given(
     st.lists(st.tuples(ROWS, ROWS, st.integers(0, 20)), min_size=1, max_size=4),
     st.lists(st.integers(1, 12), min_size=1, max_size=3, unique=True).map(sorted),

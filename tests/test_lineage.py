@@ -503,6 +503,7 @@ def both(kernel: Any) -> list[Callable[..., Any]]:
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 4)
 
 
+@pytest.mark.twin("lineage.find_leaves")
 @given(st.lists(INT64, max_size=12), st.sets(INT64, max_size=12))
 def test_find_leaves(codes: list[int], constants: set[int]) -> None:
     expected = [sum(c < code for c in constants) + sum(c <= code for c in constants) for code in codes]
@@ -519,6 +520,7 @@ def bit_masks(draw: st.DrawFn) -> tuple[list[bool], NDArray, int]:
     return bits, np.packbits(np.array([*before, *bits], np.bool_), bitorder="little"), len(before)
 
 
+@pytest.mark.twin("lineage.set_bit")
 @given(bit_masks(), st.integers(0, 63), INT64)
 def test_set_bit(mask: tuple[list[bool], NDArray, int], place: int, word: int) -> None:
     bits, packed, offset = mask
@@ -529,6 +531,7 @@ def test_set_bit(mask: tuple[list[bool], NDArray, int], place: int, word: int) -
         assert words.tolist() == [word | int(bit) if is_set else word for is_set in bits]
 
 
+@pytest.mark.twin("lineage.mark_nulls")
 @given(bit_masks())
 def test_mark_nulls(mask: tuple[list[bool], NDArray, int]) -> None:
     bits, packed, offset = mask

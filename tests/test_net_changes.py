@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from changes_help import row_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,6 +142,7 @@ def naive_cancel_few(ts: Any, sign: Any, a: Any, b: Any) -> tuple[list[int], lis
     return keep, many, any(many)
 
 
+@pytest.mark.twin("net.cancel_few")
 @given(PLAIN)
 def test_cancel_few_against_its_twin(drawn: list[Any]) -> None:
     ts, sign, a, b = arrays(drawn)
@@ -162,6 +164,7 @@ def naive_cancel_equal(ts: Any, sign: Any, a: Any, b: Any) -> list[int]:
     return keep
 
 
+@pytest.mark.twin("net.cancel_many")
 @given(PLAIN, st.booleans())
 def test_cancel_equal_against_its_twin(drawn: list[Any], is_mixed: bool) -> None:
     ts, sign, a, b = arrays(drawn)

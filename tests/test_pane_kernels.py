@@ -125,6 +125,9 @@ def order(value: float) -> Any:
     return (math.isnan(value), 0.0 if math.isnan(value) else value)
 
 
+@pytest.mark.twin(
+    "panes.count_rows", "panes.count_nulls", "panes.raise_extremes", "panes.add_sums", "panes.read_sums"
+)
 @settings(max_examples=examples(120))
 @given(st.data())
 @pytest.mark.parametrize("type_", [SqlType.DOUBLE, SqlType.BIGINT])
@@ -184,6 +187,7 @@ def test_a_sum_beyond_int64_is_told() -> None:
     assert bad == -1 and value.tolist() == [BIG, 5]
 
 
+@pytest.mark.twin("panes.differences")
 @settings(max_examples=examples(60))
 @given(st.data())
 def test_differences(data: st.DataObject) -> None:
@@ -209,6 +213,7 @@ def test_differences(data: st.DataObject) -> None:
     assert list(zip(slot[:count].tolist(), sign[:count].tolist(), strict=True)) == wanted
 
 
+@pytest.mark.twin("panes.count_and_raise", "panes.nonzero", "panes.less_before")
 @settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 3), DOUBLES), min_size=1, max_size=20), st.booleans())
 def test_one_pass_is_two(rows: list[tuple[int, float]], smallest: bool) -> None:

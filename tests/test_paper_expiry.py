@@ -159,6 +159,29 @@ def test_figure_2_the_negative_tuples_approach_is_not(approach: str) -> None:
         assert count["messages_in"] == 3, "one for each sale that had a partner"
 
 
+@pytest.mark.parametrize("approach", ["ita", *TIMELY])
+def test_figure_1_and_2_as_delays(approach: str) -> None:
+    """A tick is a microsecond of the stream and ten seconds of the machine; two changes at each tick.
+
+    ::
+
+        T       0  1  2  4  5  6  7  8     15 changes, the first is alone
+        ITA     0  0  0  0  3  2  1  0     ticks late
+    """
+    shown = favourites(approach)
+    now, runtime = 0.0, shown.engine._runtime
+    runtime._clock = shown.query._pipeline.sink.clock._clock = lambda: now
+    ticks = sales([4, 5, 5, 2, 4, 2, 2, 2, 5])
+    for tick in range(9):
+        now = 10.0 * tick
+        shown.tick(tick, ticks[tick])
+    late = [3, 3, 2, 2, 1, 1] if approach == "ita" else [0]
+    delays = shown.engine.stats()["queries"]["q"]["output_delay"]
+    for time, unit in (("stream_time", 1), ("processing_time", 1e7)):
+        assert delays[time]["average_us"] == pytest.approx(unit * sum(late) / 15)
+        assert delays[time]["max_us"] == delays[time]["p99_us"] == pytest.approx(unit * max(late))
+
+
 def test_figure_3_an_intersection_goes_on_with_another_copy() -> None:
     """S and R intersected: 1 leaves S at T6 just as 5 comes, and another 1 takes its place in the output.
 

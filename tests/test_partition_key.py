@@ -15,7 +15,6 @@ from spark_help import bag
 import penstock
 from penstock.connectors.spark.buckets import SPREAD, bucket_names, bucket_of
 from penstock.engine.types import SqlType
-from penstock.optimizer.find_partition_key import find_partition_key
 
 DECLARED = """
 CREATE STREAM a (ts TIMESTAMP, k BIGINT, x BIGINT, name VARCHAR);
@@ -118,8 +117,9 @@ COLUMNS = {"a": ["k", "x", "name"], "b": ["k", "x", "name"], "c": ["name", "k"]}
 def key_of(*queries: str, given: dict[str, str] | None = None) -> dict[str, str]:
     engine = penstock.Engine()
     engine.execute(DECLARED)
-    bound = {f"q{n}": engine.query(sql, f"q{n}")._bound for n, sql in enumerate(queries)}
-    return find_partition_key(bound, engine._catalog, given)
+    for n, sql in enumerate(queries):
+        engine.query(sql, f"q{n}")
+    return engine.partition_key(given)
 
 
 def draw(seed: int, columns: list[str], rows: int = 120) -> pa.Table:

@@ -159,6 +159,7 @@ def counts_of(members: list[Member], pairs: list[Pair]) -> list[int]:
     return [sum(pair.belongs_to(member) for pair in pairs) for member in members]
 
 
+@pytest.mark.twin("query_index.count_pairs")
 @examples
 @given(cases())
 @example(NOBODY)
@@ -309,6 +310,7 @@ def test_nodes_of_a_large_tree() -> None:
         assert kernels.nodes_of(step, leaves - 1 - step, leaves, nodes) <= len(nodes)
 
 
+@pytest.mark.twin("query_index.sort_by_member")
 @examples
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=30), st.integers(7, 9))
 def test_split_by_member(entries: list[tuple[int, int]], size: int) -> None:
@@ -335,6 +337,7 @@ def many(size: int, leaf_counts: tuple[int, ...], seed: int) -> tuple[QueryIndex
     return QueryIndex(limits, low, high, bits, leaf_counts, sides, [0]), (limits, low, high, bits)
 
 
+@pytest.mark.twin("query_index.report_pairs", "query_index.report_each_member")
 def test_many_members() -> None:
     """Hundreds of members, so that lists, trees and the order of fits are long, against whole arrays."""
     size, number = (700, 300) if JIT else (80, 25)

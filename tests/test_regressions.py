@@ -451,3 +451,45 @@ def test_pairs_leave_up_to_the_end_of_the_stream_that_ends_last(expiry: str) -> 
         (2_000_000, -1, 1),
         (2_000_000, 1, 0),
     ]
+
+
+@pytest.mark.parametrize("windows", [(2,), (2, 9)], ids=["one shelf", "shelves by lifetime"])
+@pytest.mark.parametrize("equal", ["x.s = y.s", "x.s = y.s AND x.k = y.k", "x.k = y.k AND x.v = y.v"])
+def test_keys_of_one_hash_are_told_apart(
+    engine: penstock.Engine, equal: str, windows: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all keys have one hash, every row is found for every other."""
+    monkeypatch.setattr("penstock.engine.operators.side.combine", lambda parts: np.zeros_like(parts[0]))
+    ask = f"SELECT x.id AS i, y.id AS j FROM a AS x JOIN b AS y ON {equal}"
+    for window in windows:  # a selection each, so that lifetimes differ
+        engine.query(f"{ask} WHERE x.id > {window} WINDOW {window} SECONDS", name=f"q{window}")
+    data = [(n // 2, n, n % 3, float(n % 4), "ab"[n % 2] * (n % 5)) for n in range(40)]
+    columns = dict(zip(("ts", "id", "k", "v", "s"), map(list, zip(*data, strict=True)), strict=True))
+    columns["ts"] = [n * 1_000_000 for n in columns["ts"]]
+    for name in ("a", "b"):
+        engine.push(name, columns)
+    engine.close()
+    key = {"x.s = y.s": (4,), "x.s = y.s AND x.k = y.k": (4, 2)}.get(equal, (2, 3))
+    for window in windows:
+        expected = Counter(
+            (x[1], y[1])
+            for x in data
+            for y in data
+            if all(x[k] == y[k] for k in key) and abs(x[0] - y[0]) < window and x[1] > window
+        )
+        found = engine.queries[f"q{window}"].results().to_pylist()
+        assert Counter((row["i"], row["j"]) for row in found) == expected
+
+
+@pytest.mark.parametrize("sharing", ["auto", "push-down", "chain"])
+def test_rows_of_an_instant_that_time_has_reached_already_are_joined_at_once(sharing: str) -> None:
+    """Windows of different lengths: two slices. Only the first finds a pair, and no time passes."""
+    engine = penstock.Engine(sharing=sharing)
+    for name in ("a", "b"):
+        engine.execute(DECLARE.format(name))
+    query = engine.query("SELECT x.k FROM a [RANGE 1 SECOND] AS x JOIN b [RANGE 2 SECONDS] AS y ON x.k = y.k")
+    engine.advance(15)
+    engine.push("a", rows([15, 17], k=[1, 2]))
+    for count in (1, 2):
+        engine.push("b", rows([15]))
+        assert query.count == count

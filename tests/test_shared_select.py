@@ -533,6 +533,7 @@ def test_a_query_that_fails_may_start_and_drop_others_with_its_last_rows() -> No
 # -- kernels ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.twin("shared_select.find_bit", "shared_select.count_bit", "shared_select.gather_rows")
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), st.integers(0, 63), st.data())
 def test_rows_with_a_bit_and_their_values(words: list[int], place: int, data: st.DataObject) -> None:
     bit = (np.ones(1, np.uint64) << np.uint64(place)).view(np.int64)[0]
@@ -560,6 +561,7 @@ def naive_report(demands: list[Demand], tags: Tags) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.twin("shared_select.report_rows")
 @given(st.data())
 def test_lanes_of_rows_are_those_found_by_looking_at_each(data: st.DataObject) -> None:
     draw = data.draw

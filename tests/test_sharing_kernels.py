@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from penstock.engine.kernels.slices import build_slices
 TIMES = st.lists(st.integers(0, 12), max_size=12).map(lambda times: np.array(sorted(times), np.int64))
 
 
+@pytest.mark.twin("bounds.precede")
 @given(TIMES, TIMES, st.integers(0, 5), st.booleans())
 def test_precede(times: NDArray, ts: NDArray, first: int, inclusive: bool) -> None:
     seen = np.empty(len(times), np.int64)
@@ -29,6 +31,7 @@ def test_precede(times: NDArray, ts: NDArray, first: int, inclusive: bool) -> No
     assert seen.tolist() == expected
 
 
+@pytest.mark.twin("bounds.first_within")
 @given(TIMES, TIMES, st.integers(1, 9), st.data())
 def test_first_within(clock: NDArray, pos: NDArray, size: int, data: st.DataObject) -> None:
     base = data.draw(st.integers(-3, 3))
@@ -46,6 +49,7 @@ def test_first_within(clock: NDArray, pos: NDArray, size: int, data: st.DataObje
     assert seen == sum(b - a for a, b in zip(expected, until, strict=True))
 
 
+@pytest.mark.twin("pairs.gather_shelf")
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=20))
 def test_gather_shelf(refs: list[tuple[int, int]]) -> None:
     """Shelves with different numbers of rows before their first."""
@@ -62,6 +66,7 @@ PAIR = st.tuples(
 )
 
 
+@pytest.mark.twin("pairs.take_pairs_of")
 @given(
     st.lists(PAIR, max_size=20),
     st.tuples(st.integers(1, 6), st.integers(1, 6)),
@@ -96,6 +101,7 @@ MEMBER = st.tuples(
 )
 
 
+@pytest.mark.twin("cells.add_pairs")
 @given(
     st.lists(MEMBER, min_size=1, max_size=6),
     st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 3), st.integers(0, 2)), max_size=30),

@@ -1,112 +1,26 @@
-"""Scale-out on clusters of several processes on this machine, with kill -9 of executors and of a worker."""
+"""A real cluster on loopback, a master and two workers as processes: one worker is killed with its executor.
+
+All ways through Spark are at work on it; every result comes once. test_spark_kill.py has executors killed.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
-from scale_help import ended, until_end, whole_answers
-from spark_help import add_files, bag, cut, draw_stream
+from scale_help import whole_answers
+from spark_ways import QUERIES, WAYS, check_ledger
+from test_spark_kill import AT_WORK_S, STREAMS, WAITING_S, await_held, descendants, driver, kill
 
 from penstock import UsageError
 from penstock.connectors.spark.java import provide_java
-
-STREAMS = {"a": draw_stream(5), "b": draw_stream(6)}
-QUERIES = """
-CREATE QUERY pairs AS
-  SELECT l.id AS l, r.id AS r FROM a [RANGE 3 SECONDS] AS l JOIN b [RANGE 2 SECONDS] AS r ON l.k = r.k;
-CREATE QUERY high AS SELECT id FROM a WHERE v > 0.5;
-"""
-
-# Argument 1: the folder of the streams; 2: the cluster; 3: by batch, whose executor to kill in its midst
-# (0: one of the driver's own), and whether its parent goes too.
-DRIVER = """
-import json, os, signal, sys, threading
-from pathlib import Path
-from scale_help import both_streams
-from test_spark_cluster import QUERIES, descendants
-from penstock.connectors.spark import local_session, scale_out
-
-folder, master, victims = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-spark = local_session(settings={"spark.master": master, "spark.executor.memory": "700m"})
-scaled = scale_out(QUERIES, both_streams(spark, folder), buckets=4)
-write = scaled.write(str(folder / "out"))
-
-def kill(pids):
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    print("killed", len(pids), flush=True)
-
-def write_and_kill(frame, batch_id):
-    if str(batch_id) in victims:
-        parent, too = victims[str(batch_id)]
-        parent = parent or spark.sparkContext._gateway.proc.pid
-        executors = descendants(parent, "CoarseGrainedExecutorBackend")
-        threading.Timer(0.7, kill, [executors[:1] + [parent] * too]).start()
-    write(frame, batch_id)
-
-writer = scaled.frame.writeStream.foreachBatch(write_and_kill)
-writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-writer.trigger(availableNow=True).start().awaitTermination()
-spark.stop()
-"""
-
-
-def processes() -> Iterator[tuple[int, int, str]]:
-    """Number, parent and command of each process on the machine."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                command = (entry / "cmdline").read_text().replace("\0", " ")
-            except OSError:  # gone by now
-                continue
-            yield int(entry.name), parent, command
-
-
-def descendants(pid: int, what: str) -> list[int]:
-    """The processes below this one that run this."""
-    all_ = list(processes())
-    below = {pid}
-    while more := {one for one, parent, _ in all_ if parent in below} - below:
-        below |= more
-    return sorted(one for one, _, command in all_ if one in below and what in command)
-
-
-def run_driver(folder: Path, master: str, victims: dict[int, Any]) -> str:
-    command = [sys.executable, "-c", DRIVER, str(folder), master, json.dumps(victims)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent, timeout=500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def check_ledger(folder: Path) -> None:
-    """Every result there once: ids of rows, and pairs of ids, are unique."""
-    expected = whole_answers(STREAMS, QUERIES)
-    for name in expected:
-        found: Counter[Any] = Counter()
-        for file in (folder / "out" / f"query={name}").rglob("*.parquet"):
-            found += bag(pq.read_table(file, partitioning=None, coerce_int96_timestamp_unit="us"))
-        found = until_end(found)
-        ledger = {
-            "lost": (expected[name] - found).total(),
-            "doubled": sum(n - 1 for n in found.values()),
-            "invented": len(set(found) - set(expected[name])),
-        }
-        assert ledger == {"lost": 0, "doubled": 0, "invented": 0}, name
-        assert expected[name].total() > 200
 
 
 @pytest.fixture(autouse=True)
@@ -119,28 +33,24 @@ def java() -> None:
         pytest.skip("finds the processes to kill in /proc")
 
 
-def add_streams(folder: Path, shares: list[int]) -> None:
-    for name, table in STREAMS.items():
-        add_files(folder / name, cut(ended(table), shares))
-
-
-@pytest.mark.slow
-def test_an_executor_is_killed(tmp_path: Path) -> None:
-    """One of two, while a batch is at work: its buckets go on elsewhere, from Spark's state store."""
-    add_streams(tmp_path, [30, 60, 100])
-    printed = run_driver(tmp_path, "local-cluster[2,1,700]", {1: (0, False)})
-    assert "killed 1" in printed
-    check_ledger(tmp_path)
-
-
 @pytest.mark.slow
 def test_a_worker_is_killed(tmp_path: Path) -> None:
-    """A master and two workers, as processes of their own; an executor goes, then a worker with its own."""
-    add_streams(tmp_path, [15, 30, 45, 60, 75, 100])
-    with standalone(tmp_path) as (master, workers):
-        printed = run_driver(tmp_path, master, {1: (workers[1], False), 3: (workers[0], True)})
-    assert "killed 1\nkilled 2" in printed
-    check_ledger(tmp_path)
+    """An executor goes while batch 2 is at work, then the other worker with its own, in batch 3."""
+    with standalone(tmp_path) as (master, workers), driver(tmp_path, master) as running:
+        await_held(running, tmp_path, 1)
+        (tmp_path / "go-1").touch()
+        time.sleep(AT_WORK_S)
+        kill(descendants(workers[1], "CoarseGrainedExecutorBackend"))
+        await_held(running, tmp_path, 2)
+        (tmp_path / "go-2").touch()
+        time.sleep(AT_WORK_S)
+        executors = descendants(workers[0], "CoarseGrainedExecutorBackend")
+        assert executors
+        kill([*executors, workers[0]])
+        assert running.wait(WAITING_S) == 0, (tmp_path / "log").read_text()[-3000:]
+    expected = whole_answers(STREAMS, QUERIES)
+    for way in WAYS:
+        check_ledger(tmp_path, way, expected)
 
 
 @contextmanager

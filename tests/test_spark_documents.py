@@ -19,6 +19,12 @@ def test_readme(spark: SparkSession) -> None:
     assert count_shown(of_spark=True) >= 5
 
 
+@pytest.fixture(autouse=True)
+def _beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples import what they share, as when they are run from their folder."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
 def test_example_of_the_sink(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "spark_sink.py"), run_name="__main__")
     printed = capsys.readouterr().out

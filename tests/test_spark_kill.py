@@ -1,73 +1,115 @@
-"""kill -9 of the driver, Python and Java, between what the sink writes and what Spark notes: all is exact."""
+"""kill -9 of an executor at work, then of the driver between write and commit, on a cluster of processes.
+
+Every way through Spark at once: the sink, held before and after it has saved its state, scale-out, and both
+directions of the format. Somebody else finishes, and a ledger of unique results finds none lost or doubled.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-from collections import Counter
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_help import add_files, cut, draw_stream, embedded, make_sink, run_both, written
+import pytest
+from scale_help import ended, whole_answers
+from spark_help import add_files, cut, draw_stream, from_duckdb
+from spark_ways import QUERIES, WAYS, check_ledger, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Argument 1: the folder of the streams; 2: the batch to die in; 3: before or after its state is saved.
-VICTIM = """
-import os, signal, sys
-from pathlib import Path
-from spark_help import make_sink, run_both
-from penstock.connectors.spark import local_session
-from penstock.connectors.spark.saved_states import SavedStates
-
-folder, fatal, when = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-spark = local_session()
-save = SavedStates.save
-
-def die():
-    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def deadly_save(self, engine, batch_id, query_id):
-    if (batch_id, when) == (fatal, "before"):
-        die()
-    save(self, engine, batch_id, query_id)
-    if (batch_id, when) == (fatal, "after"):
-        die()
-
-SavedStates.save = deadly_save
-run_both(spark, folder, make_sink(spark, folder))
-"""
+STREAMS = {"a": draw_stream(3), "b": draw_stream(4)}
+WAITING_S = 300
+AT_WORK_S = 0.7  # after a batch has begun: its tasks are running
 
 
-def run_victim(folder: Path, batch_id: int, when: str) -> None:
-    command = [sys.executable, "-c", VICTIM, str(folder), str(batch_id), when]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+@contextmanager
+def driver(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
+    """All ways at work, as spark_driver.py says; in the end it and all it has started is killed."""
+    for name, table in STREAMS.items():
+        add_files(folder / name, cut(ended(table), [20, 45, 70, 100]))
+    command = [sys.executable, "spark_driver.py", str(folder), master, *WAYS]
+    with (folder / "log").open("wb") as log:
+        victim = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parent)
+    try:
+        yield victim
+    finally:
+        kill([*descendants(victim.pid), victim.pid])
+        victim.wait()
 
 
-def test_the_driver_is_killed_twice(spark: SparkSession, tmp_path: Path) -> None:
-    """Once with results written and no state saved, once with both; then somebody else finishes."""
-    streams = {"a": draw_stream(3), "b": draw_stream(4)}
-    for name, table in streams.items():
-        add_files(tmp_path / name, cut(table, [20, 45, 70, 100]))
-    run_victim(tmp_path, 1, "before")
-    assert {path.name for path in (tmp_path / "state").iterdir()} == {"batch-0.penstock"}
-    assert list((tmp_path / "out").glob("query=pairs/batch=1/*.parquet"))
-    run_victim(tmp_path, 2, "after")
-    assert {path.name for path in (tmp_path / "state").iterdir()} == {"batch-1.penstock", "batch-2.penstock"}
-    assert {path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]*")} == {"0", "1"}
-    writer = make_sink(spark, tmp_path)
-    run_both(spark, tmp_path, writer)
-    writer.close()
-    assert writer.rows == 660  # batches 2 and 3
+def await_held(victim: subprocess.Popen[bytes], folder: Path, batch_id: int) -> None:
+    """Until every way has written the batch and Spark has noted it for none."""
+    wanted = {f"held-{way}-{batch_id}" for way in WAYS}
+    until = time.monotonic() + WAITING_S
+    while missing := wanted - {path.name for path in folder.glob("held-*")}:
+        if victim.poll() is not None or time.monotonic() > until:
+            pytest.fail(f"{sorted(missing)} are not there: {(folder / 'log').read_text()[-3000:]}")
+        time.sleep(0.1)
 
-    answers = embedded(streams)
-    found = written(spark, tmp_path / "out", answers)
-    pushed = Counter(streams["a"].filter(streams["a"]["v"].to_numpy() > 0.5)["id"].to_pylist())
-    given = Counter(row[1] for row in found["high"].elements())
-    ledger = {"lost": pushed - given, "doubled or invented": given - pushed}
-    assert ledger == {"lost": Counter(), "doubled or invented": Counter()}
-    assert found == answers
+
+def descendants(pid: int, what: str = "") -> list[int]:
+    """The processes below this one that run this."""
+    all_ = list(processes())
+    below = {pid}
+    while more := {one for one, parent, _ in all_ if parent in below} - below:
+        below |= more
+    return sorted(one for one, _, command in all_ if one in below - {pid} and what in command)
+
+
+def processes() -> Iterator[tuple[int, int, str]]:
+    """Number, parent and command of each process on the machine."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                command = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:  # gone by now
+                continue
+            yield int(entry.name), parent, command
+
+
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:  # its parent took it along
+            continue
+
+
+def commits(folder: Path, way: str) -> set[str]:
+    return {path.name for path in (folder / way / "checkpoint" / "commits").glob("[0-9]*")}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes to kill in /proc")
+def test_an_executor_then_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    with driver(tmp_path, "local-cluster[2,1,700]") as victim:
+        await_held(victim, tmp_path, 1)
+        executors = descendants(victim.pid, "CoarseGrainedExecutorBackend")
+        assert len(executors) == 2
+        (tmp_path / "go-1").touch()
+        time.sleep(AT_WORK_S)
+        kill(executors[:1])
+        await_held(victim, tmp_path, 2)
+        kill([*descendants(victim.pid), victim.pid])
+        assert victim.wait() == -signal.SIGKILL
+    for way in WAYS:
+        assert commits(tmp_path, way) == {"0", "1"}, way
+        assert list((tmp_path / way / "out").glob("query=pairs/batch=2/*.parquet")), way
+    states = {way: {path.name for path in (tmp_path / way / "state").glob("batch*")} for way in WAYS}
+    assert states["sink-before"] == {"batch-0.penstock", "batch-1.penstock"}
+    assert states["sink"] == states["write-stream"] == {"batch-1.penstock", "batch-2.penstock"}
+
+    for query in [start(spark, way, tmp_path) for way in WAYS]:
+        query.awaitTermination()
+    expected = whole_answers(STREAMS, QUERIES)
+    for row in from_duckdb(STREAMS)["pairs"]:
+        assert row[:3] in expected["pairs"]
+    for way in WAYS:
+        check_ledger(tmp_path, way, expected)

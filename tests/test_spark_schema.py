@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,7 +13,13 @@ import pytest
 from pyspark.sql import types as spark_types
 
 import penstock
-from penstock.connectors.spark.schema import declare_stream, label_instants, spark_schema, sql_columns
+from penstock.connectors.spark.schema import (
+    FROM_SPARK,
+    declare_stream,
+    label_instants,
+    spark_schema,
+    sql_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +132,28 @@ def test_other_types_are_refused_by_name(spark: SparkSession, expression: str, f
         f"found `{found}`, in `s`. {hint}"
     )
     assert str(caught.value).startswith(said)
+
+
+def test_every_type_there_is_is_carried_or_refused() -> None:
+    """By what PySpark has, so that a new type of Spark's cannot slip through."""
+    number = spark_types.LongType()
+    made: dict[str, list[Any]] = {"ArrayType": [number], "MapType": [number, number]}
+    made |= {"CharType": [3], "VarcharType": [3], "GeographyType": [4326], "GeometryType": [4326]}
+    abstract = {"DataType", "AtomicType", "NumericType", "IntegralType", "FractionalType", "DatetimeType"}
+    abstract |= {"AnyTimeType", "SpatialType", "AnsiIntervalType", "UserDefinedType", "StructField"}
+    carried = set()
+    for name, kind in vars(spark_types).items():
+        if not isinstance(kind, type) or not issubclass(kind, spark_types.DataType) or name in abstract:
+            continue
+        field = spark_types.StructField("odd", kind(*made.get(name, [])))
+        if kind in FROM_SPARK:
+            carried.add(name.removesuffix("Type"))
+            continue
+        said = f"in column `odd`, found `{field.dataType.simpleString()}`, in `s`"
+        with pytest.raises(penstock.SchemaError, match=re.escape(said)):
+            sql_columns(spark_types.StructType([field]), "s")
+    numbers = {"Byte", "Short", "Integer", "Long", "Float", "Double"}
+    assert carried == numbers | {"Boolean", "String", "Varchar", "Char", "Timestamp", "TimestampNTZ", "Date"}
 
 
 def test_a_stream_from_a_schema(spark: SparkSession) -> None:

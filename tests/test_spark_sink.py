@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 from pyspark.errors import StreamingQueryException
 from spark_help import (
@@ -30,7 +29,7 @@ from spark_help import (
 )
 
 import penstock
-from penstock.connectors.spark import Sink, declare_stream, sink, tag_streams
+from penstock.connectors.spark import Sink, declare_stream, sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -289,32 +288,3 @@ def test_names_of_queries_as_folders(spark: SparkSession, tmp_path: Path) -> Non
         found.append({path.parent.name for path in out.glob("query=*/batch=0")})
     assert len(found[0]) == 4
     assert found[0] == found[1] == found[2]
-
-
-def test_room_climate(spark: SparkSession, tmp_path: Path, real_data: Path) -> None:
-    """Real sensors through Spark, exact against DuckDB."""
-    from test_room_climate import EXPECTED, QUERY
-
-    readings = spark.read.parquet(str(real_data / "room_climate.parquet"))
-    folder = tmp_path / "in"
-    readings.orderBy("ts").coalesce(1).write.option("maxRecordsPerFile", 150_000).parquet(str(folder))
-    stream = spark.readStream.schema(readings.schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-    streams = {
-        "temperature": stream.select("ts", "location", "node", "temp_c").withWatermark("ts", "1 second"),
-        "humidity": stream.select("ts", "location", "node", "humid_pct").withWatermark("ts", "1 second"),
-    }
-    query = f"CREATE QUERY muggy AS {QUERY}"
-    writer = sink(query, streams=streams, state=tmp_path / "state", path=tmp_path / "out")
-    run_stream(tag_streams(streams), writer, tmp_path / "checkpoint")
-    writer.close()
-    con = duckdb.connect()
-    con.execute("SET TimeZone = 'UTC'")
-    con.execute(f"CREATE VIEW readings AS FROM '{real_data}/room_climate.parquet'")
-    con.execute(f"CREATE TABLE expected AS {EXPECTED}")
-    columns = "_ts::TIMESTAMP, location, node, t_ts::TIMESTAMP, h_ts::TIMESTAMP, temp_c, humid_pct"
-    files = f"read_parquet('{tmp_path}/out/query=muggy/*/*.parquet', hive_partitioning=false)"
-    con.execute(f"CREATE TABLE results AS SELECT {columns} FROM {files}")
-    assert con.execute("SELECT count(*) > 1000000 FROM results").fetchone() == (True,)
-    for one, other in (("expected", "results"), ("results", "expected")):
-        left = con.execute(f"SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other})").fetchone()
-        assert left == (0,), f"rows of {one} are missing in {other}"

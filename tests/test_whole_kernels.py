@@ -22,6 +22,7 @@ from penstock.engine.key_slots import KeySlots
 SLOTS = st.lists(st.integers(-1, 6), max_size=30)
 VALUES = st.lists(st.integers(0, 5), max_size=30)
 FAR = 1 << 62
+MAX_KEY = (1 << 63) - 1
 NUMBERS = st.one_of(st.integers(-3, 12), st.sampled_from([-FAR, FAR, FAR + 1, 70_000, -(1 << 63)]))
 KEYS = st.lists(st.tuples(NUMBERS, st.integers(0, 1), st.booleans()), max_size=40)
 
@@ -44,26 +45,37 @@ def as_keys(rows: list[tuple[int, int, bool]], short: bool, nulls: bool) -> tupl
     return a, b, frozen(null)
 
 
-@given(st.lists(st.tuples(KEYS, st.booleans(), st.booleans()), max_size=5), KEYS, st.booleans())
+@given(
+    st.lists(st.tuples(KEYS, st.booleans(), st.booleans()), max_size=5),
+    KEYS,
+    st.none() | st.tuples(NUMBERS, st.integers(0, 12)),
+)
 def test_slots_are_equal_if_and_only_if_keys_are(
     batches: list[tuple[list[tuple[int, int, bool]], bool, bool]],
     asked: list[tuple[int, int, bool]],
-    short_cut: bool,
+    line: tuple[int, int] | None,
 ) -> None:
     slots = KeySlots()
-    if short_cut:
-        slots._near = np.full(100, -1, np.int32)
+    if line is not None:
+        slots._line_up(line[0], line[0] + line[1], 1 + line[1])
     known: dict[tuple[int, int], int] = {}
     kept: list[tuple[NDArray, list[tuple[int, int] | None]]] = []
     for rows, short, nulls in batches:
         found = slots.insert(as_keys(rows, short, nulls), np.empty(len(rows), np.int32))
         named = [None if nulls and row[2] else (row[0], 0 if short else row[1]) for row in rows]
-        wanted = [-1 if key is None else known.setdefault(key, len(known)) for key in named]
-        assert found.tolist() == wanted
+        for slot, key in zip(found.tolist(), named, strict=True):
+            assert slot == -1 if key is None else slot == known.setdefault(key, slot) >= 0
         kept.append((found, named))
         slots._check()
+    assert len(set(known.values())) == len(known)
     found = slots.find(as_keys(asked, False, True), np.empty(len(asked), np.int32))
-    assert found.tolist() == [-1 if null else known.get((a, b), -1) for a, b, null in asked]
+    for slot, (a, b, null) in zip(found.tolist(), asked, strict=True):
+        if null:
+            assert slot == -1
+        elif (a, b) in known:
+            assert slot == known[a, b]
+        else:
+            assert slot not in known.values()
     half = kept[::2]
     slots.keep_only([numbers for numbers, _ in half])
     slots._check()
@@ -71,6 +83,19 @@ def test_slots_are_equal_if_and_only_if_keys_are(
     assert slots.used == len(living)
     numbers = {key: n for found, named in half for n, key in zip(found.tolist(), named, strict=True)}
     assert len({n for key, n in numbers.items() if key is not None}) == len(living)
+
+
+@pytest.mark.parametrize("first", [0, -5_000, MAX_KEY - 4_000, -MAX_KEY - 1])
+def test_keys_close_together_have_slots_in_line(first: int) -> None:
+    slots = KeySlots()
+    keys = first + np.random.default_rng(1).integers(0, 4_000, 20_000)
+    none = frozen(ints([])), frozen(np.empty(0, np.uint8))
+    found = slots.insert((frozen(keys), *none), np.empty(len(keys), np.int32))
+    assert np.array_equal(found, keys - keys.min())
+    far = frozen(ints([first // 2 + 7, int(keys[0]), 1 << 61]))
+    more = slots.insert((far, *none), np.empty(3, np.int32)).tolist()
+    assert more[1] == found[0] and len({*more, *found.tolist()}) == len(np.unique([*keys, *far]))
+    slots._check()
 
 
 def test_slots_grow() -> None:
@@ -82,6 +107,7 @@ def test_slots_grow() -> None:
     slots._check()
 
 
+@pytest.mark.twin("whole_join.sort_by_slot", "whole_join.pair_rows")
 @given(SLOTS, SLOTS, st.integers(1, 7))
 def test_pairs_have_one_slot(left: list[int], right: list[int], room: int) -> None:
     starts, places = np.zeros(9, np.int64), np.empty(len(right), np.int64)
@@ -97,6 +123,7 @@ def test_pairs_have_one_slot(left: list[int], right: list[int], room: int) -> No
     assert found == [(i, j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b >= 0]
 
 
+@pytest.mark.twin("whole_join.select_matched")
 @given(SLOTS, SLOTS, st.booleans())
 def test_matched_rows(left: list[int], right: list[int], wanted: bool) -> None:
     marks, out = np.zeros(7, np.uint8), np.empty(len(left), np.int64)
@@ -104,6 +131,7 @@ def test_matched_rows(left: list[int], right: list[int], wanted: bool) -> None:
     assert out[:count].tolist() == [i for i, a in enumerate(left) if (a >= 0 and a in right) == wanted]
 
 
+@pytest.mark.twin("whole_tally.keep_copies")
 @pytest.mark.parametrize("kind", range(6))
 @given(left=VALUES, right=VALUES)
 def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
@@ -124,6 +152,7 @@ def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
     assert Counter(rows) == wanted
 
 
+@pytest.mark.twin("whole_tally.compare_rows")
 @given(VALUES, VALUES)
 def test_what_has_changed(before: list[int], after: list[int]) -> None:
     counts = np.zeros(6, np.int64)

@@ -90,13 +90,7 @@ class Files:
         self._options = options
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
-        for name, schema in schemas.items():
-            for column in schema.names:
-                if column.lower() in ("query", "batch"):
-                    raise UsageError(
-                        f"Expected no result column `{column}`, as files are laid out by query and batch, "
-                        f"found one in query `{name}`: name it otherwise with AS"
-                    )
+        check_columns(schemas)
 
     def begin(self, session: SparkSession, batch_id: int) -> None:
         """Removes what this batch, and a `close` after the one before, may have written."""
@@ -149,6 +143,17 @@ class Files:
 
     def _writer(self, frame: DataFrame) -> Any:
         return frame.write.format(self._format).options(**self._options).mode("append")
+
+
+def check_columns(schemas: Mapping[str, pa.Schema]) -> None:
+    """Refuses results that have a column by the name of a level of folders."""
+    for name, schema in schemas.items():
+        for column in schema.names:
+            if column.lower() in ("query", "batch"):
+                raise UsageError(
+                    f"Expected no result column `{column}`, as files are laid out by query and batch, "
+                    f"found one in query `{name}`: name it otherwise with AS"
+                )
 
 
 def local_path(path: str) -> str:

@@ -27,7 +27,8 @@ from .buckets import bucket_names, bucket_of
 from .schema import INSTANT, label_instants
 
 AHEAD = datetime.timedelta(days=36_500)
-RESULTS = "query STRING, rows BINARY"
+QUERY = "query"
+RESULTS = f"{QUERY} STRING, rows BINARY"
 """What a bucket gives: the new results of a query in one blob."""
 ROWS_AT_A_TIME = 1 << 18
 SQUEEZED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -88,10 +89,29 @@ class Unpacker:
     query: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for query, blob in zip(batch["query"], batch["rows"], strict=True):
-                if query.as_py() == self.query:
-                    yield from label_instants(from_blob(blob.as_buffer())).to_batches()
+        for query, rows in unpack(batches):
+            if query == self.query:
+                yield from rows.to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedUnpacker:
+    """The same for queries whose results have the same columns; one more has the name of the query."""
+
+    queries: frozenset[str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for query, rows in unpack(batches):
+            if query in self.queries:
+                named = rows.append_column(QUERY, pa.repeat(query, rows.num_rows))
+                yield from named.to_batches()
+
+
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """Queries and results."""
+    for batch in batches:
+        for query, blob in zip(batch[QUERY].to_pylist(), batch["rows"], strict=True):
+            yield query, label_instants(from_blob(blob.as_buffer()))
 
 
 def one_chunk(column: pa.Array | pa.ChunkedArray) -> pa.Array:

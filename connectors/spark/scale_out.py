@@ -18,31 +18,34 @@ it is not Spark that drops them: it would do so in silence.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.api import Engine
 from penstock.engine.errors import UsageError, did_you_mean
-from penstock.optimizer.catalog import StreamDef
-from penstock.optimizer.find_partition_key import find_partition_key
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST
-from .outputs import folder_name
-from .pack_rows import RESULTS, Packer, Unpacker
-from .schema import WATERMARK_DELAY, declare_stream, spark_schema
+from .outputs import check_columns
+from .pack_rows import QUERY, RESULTS, NamedUnpacker, Packer, Unpacker
+from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
 from .start_engine import Setup, timing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""With every batch Spark's checkpoint gets what has changed in a bucket's state, not all of it."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -80,20 +83,41 @@ class ScaledOut:
     ) -> Callable[[DataFrame, int], None]:
         """A function for `frame.writeStream.foreachBatch`: a folder for each query, as those of `sink`.
 
-        A batch that is given again replaces its files.
+        A batch that is given again replaces its files. A job of Spark's writes all queries of equal columns.
         """
 
+        alike = queries_by_columns(self._schemas)
+        check_columns(self._schemas)
+
         def write_batch(frame: DataFrame, batch_id: int) -> None:
+            if len(alike) == 1:
+                save(frame, next(iter(alike)), batch_id)
+                return
             frame.persist()
             try:
-                for row in frame.select("query").distinct().collect():
-                    writer = self.of(row.query, frame).write.mode("overwrite").format(format)
-                    folder = f"{path}/query={folder_name(row.query)}/batch={batch_id}"
-                    writer.options(**options or {}).save(folder)
+                having = set(frame.select(QUERY).toArrow()[QUERY].to_pylist())
+                for names in alike:
+                    if having & names:
+                        save(frame, names, batch_id)
             finally:
                 frame.unpersist()
 
+        def save(frame: DataFrame, names: frozenset[str], batch_id: int) -> None:
+            columns = spark_schema(self._schemas[min(names)]).add(QUERY, spark.StringType())
+            results = frame.mapInArrow(NamedUnpacker(names), columns).withColumn("batch", F.lit(batch_id))
+            writer = results.write.format(format).partitionBy(QUERY, "batch").mode("overwrite")
+            # Dynamic: what is replaced is the folders that the batch has results for, no others.
+            writer.options(**{"partitionOverwriteMode": "dynamic", **(options or {})}).save(path)
+
         return write_batch
+
+
+def queries_by_columns(schemas: Mapping[str, pa.Schema]) -> list[frozenset[str]]:
+    """Their names; those whose results have the same columns are together."""
+    alike: dict[pa.Schema, list[str]] = defaultdict(list)
+    for name, schema in schemas.items():
+        alike[schema].append(name)
+    return [frozenset(names) for names in alike.values()]
 
 
 def scale_out(
@@ -122,13 +146,13 @@ def scale_out(
     setup = Setup("\n".join([*declared, queries]), rows, engine or {})
     # 2. how it is split
     model = setup.go_on(None)
-    split_by = find_key(model, key)
+    split_by = model.partition_key(dict.fromkeys(model.streams, key) if isinstance(key, str) else key)
     count = session.sparkContext.defaultParallelism if buckets is None else buckets
     if not isinstance(count, int) or not 1 <= count <= MOST:
         raise UsageError(f"Expected 1 to {MOST:,} buckets, found `{count}`")
     prepare(session)
     # 3. the flow
-    packed = [pack(frames[name], model._stream(name), split_by[name], count) for name in split_by]
+    packed = [pack(frames[name], model, name, split_by[name], count) for name in split_by]
     layout = f"{count} buckets by {', '.join(f'`{name}.{split_by[name]}`' for name in sorted(split_by))}"
     processor = BucketEngine(setup, layout, fingerprint_of(model, engine or {}))
     together = reduce(lambda one, other: one.union(other), packed)
@@ -146,14 +170,6 @@ def with_watermark(name: str, frame: DataFrame) -> DataFrame:
     return frame.withWatermark("ts", "0 seconds")
 
 
-def find_key(model: Engine, key: str | Mapping[str, str] | None) -> dict[str, str]:
-    bound = {name: query._bound for name, query in model.queries.items()}
-    if isinstance(key, str):
-        key = dict.fromkeys(model.streams, key)
-    given = {model._stream(name).name: column for name, column in (key or {}).items()}
-    return find_partition_key(bound, model._catalog, given)
-
-
 def prepare(session: SparkSession) -> None:
     """The settings that the stateful operator asks for."""
     if not hasattr(session, "_jsparkSession"):
@@ -163,17 +179,21 @@ def prepare(session: SparkSession) -> None:
         raise UsageError(f"Expected `min` in {WATERMARKS}, found `{policy}`: slower streams would be late")
     if not session.conf.get(PROVIDER, "").endswith("RocksDBStateStoreProvider"):
         session.conf.set(PROVIDER, ROCKSDB)
+    if session.conf.get(CHANGELOG, "") == "":
+        session.conf.set(CHANGELOG, "true")
 
 
-def pack(frame: DataFrame, stream: StreamDef, key: str, buckets: int) -> DataFrame:
-    names = tuple(column.name for column in stream.columns)
-    types = tuple(column.type for column in stream.columns)
-    packer = Packer(stream.name, names, types, stream.time_column, names.index(key), buckets)
+def pack(frame: DataFrame, model: Engine, stream: str, key: str, buckets: int) -> DataFrame:
+    columns = model.streams[stream]
+    names, types = tuple(columns.names), tuple(map(own_type, columns))
+    time_column = names.index(model.time_column(stream))
+    packer = Packer(stream, names, types, time_column, names.index(key), buckets)
+    delay_ms = model.slack(stream) // datetime.timedelta(milliseconds=1)
     # `at` carries the delay, as Spark's own column of time does, so that the operator has timers.
     fields = [
         spark.StructField("bucket", spark.IntegerType()),
         spark.StructField("stream", spark.StringType()),
-        spark.StructField("at", spark.TimestampType(), metadata={WATERMARK_DELAY: stream.slack_us // 1000}),
+        spark.StructField("at", spark.TimestampType(), metadata={WATERMARK_DELAY: delay_ms}),
         spark.StructField("rows", spark.BinaryType()),
     ]
     return frame.mapInArrow(packer, spark.StructType(fields))

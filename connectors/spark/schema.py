@@ -94,11 +94,16 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
     """What results of this schema are as a DataFrame; `_diff` is a tinyint, an INTERVAL its microseconds."""
     fields = []
     for field in carried_schema(schema):
-        ours = from_arrow(field.type)
-        assert ours is not None, f"no query gives {field.type}"
-        type_ = spark.ByteType() if field.type == pa.int8() else TO_SPARK[ours]
+        type_ = spark.ByteType() if field.type == pa.int8() else TO_SPARK[own_type(field)]
         fields.append(spark.StructField(field.name, type_))
     return spark.StructType(fields)
+
+
+def own_type(field: pa.Field) -> SqlType:
+    """Our type of a column of an engine's stream, or of a query's results."""
+    ours = from_arrow(field.type)
+    assert ours is not None, f"no stream has and no query gives {field.type}"
+    return ours
 
 
 def carried_schema(schema: pa.Schema) -> pa.Schema:

@@ -17,9 +17,9 @@ def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignor
     Counters are many and far apart: a loop that does nothing but add has many of them on their way at once.
     """
     for i in range(count):
-        cells[i] += slice_of(ages[i], ends, first, shift)
+        cells[np.uint64(i)] += slice_of(ages[np.uint64(i)], ends, first, shift)
     for i in range(count):
-        histogram[cells[i]] += 1
+        histogram[np.uint64(cells[np.uint64(i)])] += 1
 
 
 @kernel

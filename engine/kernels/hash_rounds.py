@@ -26,6 +26,7 @@ from .slices import slice_of
 
 BLOCK = 256  # probers that walk together: what is known of them stays in the first level cache
 ROOM = 4_096  # matches of a block that are put into order together
+AGES = 1_024  # of matches, whose slices are looked up together: they stay in that cache too
 
 
 @expand
@@ -39,48 +40,57 @@ def end_of_block(row_from, row_until, at):  # type: ignore[no-untyped-def]
 
 
 @expand
-def insert(keys, links, heads, shift, inserted, until):  # type: ignore[no-untyped-def]
+def insert(keys, links, heads, buckets, inserted, until):  # type: ignore[no-untyped-def]
     """Insert the rows at places [inserted, until); returns where the next is."""
     for place in range(inserted, until):
-        link(keys, links, heads, shift, place)
+        link(keys, links, heads, buckets, place)
     return max(inserted, until)
 
 
 @expand
 def set_out(  # type: ignore[no-untyped-def]
-    heads, shift, origin, key_low, key_high, row_from, at, stop, walkers, places
+    keys, links, heads, buckets, origin, inserted, key_low, key_high, row_from, row_until, at, walkers, places
 ):
-    """Put those of the probers [at, stop) that have a row to look at, and its place, in front; how many."""
+    """Begin the block at prober `at`. Returns (where it ends, places inserted so far, who walks).
+
+    Those of its probers that have a row to look at, and its place, come first in walkers and places.
+    """
+    stop = end_of_block(row_from, row_until, at)
+    inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
     count = np.int64(0)
-    for prober in range(at, stop):
-        place = np.int64(heads[bucket_of(key_low[prober], shift)])
-        walkers[count] = prober
-        places[count] = place
+    for number in range(at, stop):
+        prober = np.uint64(number)
+        key = key_low[prober]
+        place = np.int64(heads[bucket_of(key, buckets)])
+        walkers[np.uint64(count)] = number
+        places[np.uint64(count)] = place
         is_live = place >= row_from[prober] - origin
-        count += np.int64(is_live) & np.int64(key_low[prober] == key_high[prober])
-    return count
+        count += np.int64(is_live) & np.int64(key == key_high[prober])
+    return stop, inserted, count
 
 
 @expand
-def walk(  # type: ignore[no-untyped-def]
-    keys, links, origin, key_low, row_from, row_until, walkers, places, count, hits, hit_places, found
-):
-    """One round: each looks at its row and goes on. Returns (how many are still under way, matches in all).
+def look(keys, origin, key_low, row_until, prober, place):  # type: ignore[no-untyped-def]
+    """1 if the row matches and is there for the prober, else 0."""
+    is_there = place < row_until[prober] - origin
+    return np.int64(keys[np.uint64(place)] == key_low[prober]) & np.int64(is_there)
 
-    Written whether it matches or not, and kept if it does; the same with who goes on.
-    """
-    left = np.int64(0)
-    for i in range(count):
-        prober, place = walkers[i], places[i]
-        hits[found] = prober
-        hit_places[found] = place
-        is_there = place < row_until[prober] - origin
-        found += np.int64(keys[place] == key_low[prober]) & np.int64(is_there)
-        place = np.int64(links[place])
-        walkers[left] = prober
-        places[left] = place
-        left += np.int64(place >= row_from[prober] - origin)
-    return left, found
+
+@expand
+def go_on(links, origin, row_from, prober, place, left, walkers, places):  # type: ignore[no-untyped-def]
+    """To the next row of the chain; written in any case, and kept if there is one. Who is under way so far."""
+    following = np.int64(links[np.uint64(place)])
+    walkers[np.uint64(left)] = prober
+    places[np.uint64(left)] = following
+    return left + np.int64(following >= row_from[prober] - origin)
+
+
+@expand
+def finish(keys, links, heads, buckets, origin, inserted, end, probers, cursor):  # type: ignore[no-untyped-def]
+    """Insert what no prober of this batch saw; places inserted so far."""
+    cursor[PROBER] = probers
+    cursor[DONE] = 1
+    return insert(keys, links, heads, buckets, inserted, end - origin)
 
 
 @kernel
@@ -93,44 +103,48 @@ def find_pairs(  # type: ignore[no-untyped-def]
     Stops before a block whose matches are too many for the output or for being put into order: the cursor
     says where. If nothing was found by then, that block has to be run one by one.
     """
-    shift = shift_of(len(heads))
+    buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     hits, hit_places = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
     starts = np.empty(BLOCK + 1, np.int64)
     found = np.int64(0)
     at = cursor[PROBER]
     while at < len(key_low):
-        stop = end_of_block(row_from, row_until, at)
-        inserted = insert(keys, links, heads, shift, inserted, row_until[stop - 1] - origin)
         # 1. find
-        count = set_out(heads, shift, origin, key_low, key_high, row_from, at, stop, walkers, places)
+        stop, inserted, count = set_out(
+            keys, links, heads, buckets, origin, inserted,
+            key_low, key_high, row_from, row_until, at, walkers, places,
+        )  # fmt: skip
         more = np.int64(0)
         room = min(ROOM, len(out_row) - found)
         while count and more + count <= room:
-            count, more = walk(
-                keys, links, origin, key_low, row_from, row_until,
-                walkers, places, count, hits, hit_places, more,
-            )  # fmt: skip
+            left = np.int64(0)
+            for i in range(count):
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                hits[np.uint64(more)] = prober
+                hit_places[np.uint64(more)] = place
+                more += look(keys, origin, key_low, row_until, prober, place)
+                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+            count = left
         if count:
             cursor[PROBER] = at
             return found, inserted
         # 2. put into the order of probers; the matches of each were found newest first
         starts[: stop - at + 1] = 0
         for i in range(more):
-            starts[hits[i] - at + 1] += 1
+            starts[np.uint64(hits[i] - at + 1)] += 1
         starts[0] = found
         for i in range(stop - at):
             starts[i + 1] += starts[i]
         for i in range(more):
-            to = starts[hits[i] - at]
-            starts[hits[i] - at] = to + 1
+            of_prober = np.uint64(hits[i] - at)
+            to = np.uint64(starts[of_prober])
+            starts[of_prober] += 1
             out_prober[to] = hits[i]
             out_row[to] = hit_places[i] + origin
         found += more
         at = stop
-    inserted = insert(keys, links, heads, shift, inserted, end - origin)
-    cursor[PROBER] = len(key_low)
-    cursor[DONE] = 1
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return found, inserted
 
 
@@ -139,44 +153,31 @@ def count_pairs(  # type: ignore[no-untyped-def]
     keys, links, heads, origin, inserted, key_low, key_high, row_from, row_until, end, cursor
 ):
     """The number of pairs of all probers. Returns (pairs, places inserted so far)."""
-    shift = shift_of(len(heads))
+    buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     found = np.int64(0)
     at = cursor[PROBER]
     while at < len(key_low):
-        stop = end_of_block(row_from, row_until, at)
-        inserted = insert(keys, links, heads, shift, inserted, row_until[stop - 1] - origin)
-        count = set_out(heads, shift, origin, key_low, key_high, row_from, at, stop, walkers, places)
+        at, inserted, count = set_out(
+            keys, links, heads, buckets, origin, inserted,
+            key_low, key_high, row_from, row_until, at, walkers, places,
+        )  # fmt: skip
         while count:
             left = np.int64(0)
             for i in range(count):
-                prober, place = walkers[i], places[i]
-                is_there = place < row_until[prober] - origin
-                found += np.int64(keys[place] == key_low[prober]) & np.int64(is_there)
-                place = np.int64(links[place])
-                walkers[left] = prober
-                places[left] = place
-                left += np.int64(place >= row_from[prober] - origin)
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                found += look(keys, origin, key_low, row_until, prober, place)
+                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
             count = left
-        at = stop
-    inserted = insert(keys, links, heads, shift, inserted, end - origin)
-    cursor[PROBER] = len(key_low)
-    cursor[DONE] = 1
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return found, inserted
 
 
 @expand
 def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
-    """Count ages by slice."""
+    """Count ages by slice, in a loop of its own: in that of a walk, the arrays would not fit into registers."""
     for i in range(count):
-        histogram[slice_of(ages[i], ends, first, shift)] += 1
-
-
-@expand
-def find_ages(times, pos, ahead, hits, hit_places, count, ages):  # type: ignore[no-untyped-def]
-    """How old the row of each match is; slices are looked up later, in a loop of its own."""
-    for i in range(count):
-        ages[i] = times[hits[i]] - pos[hit_places[i] + ahead]
+        histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
 
 
 @kernel
@@ -191,39 +192,30 @@ def count_slices(  # type: ignore[no-untyped-def]
     """
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    hits, hit_places, ages = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
+    ages = np.empty(AGES, np.int64)
+    ahead = origin - base
     total = found = np.int64(0)
     at = cursor[PROBER]
     while at < len(key_low):
-        stop = end_of_block(row_from, row_until, at)
-        inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
-        count = set_out(heads, buckets, origin, key_low, key_high, row_from, at, stop, walkers, places)
+        at, inserted, count = set_out(
+            keys, links, heads, buckets, origin, inserted,
+            key_low, key_high, row_from, row_until, at, walkers, places,
+        )  # fmt: skip
         while count:
-            if found + count > ROOM:
-                find_ages(times, pos, origin - base, hits, hit_places, found, ages)
+            if found + count > AGES:
                 add_ages(ages, found, ends, first, shift, histogram)
                 total += found
                 found = np.int64(0)
-            count, found = walk(
-                keys, links, origin, key_low, row_from, row_until,
-                walkers, places, count, hits, hit_places, found,
-            )  # fmt: skip
-        at = stop
-    find_ages(times, pos, origin - base, hits, hit_places, found, ages)
+            left = np.int64(0)
+            for i in range(count):
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
+                found += look(keys, origin, key_low, row_until, prober, place)
+                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+            count = left
     add_ages(ages, found, ends, first, shift, histogram)
-    inserted = insert(keys, links, heads, buckets, inserted, end - origin)
-    cursor[PROBER] = len(key_low)
-    cursor[DONE] = 1
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return total + found, inserted
-
-
-@expand
-def find_cells(  # type: ignore[no-untyped-def]
-    prober_cells, leaves, leaf_ahead, stride, hits, hit_places, count, cells
-):
-    """Where the slices of the leaves of each match begin."""
-    for i in range(count):
-        cells[i] = prober_cells[hits[i]] + stride * np.int64(leaves[hit_places[i] + leaf_ahead])
 
 
 @kernel
@@ -238,30 +230,29 @@ def count_cells(  # type: ignore[no-untyped-def]
     """
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    hits, hit_places = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
-    ages, cells = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
+    ages, cells = np.empty(AGES, np.int64), np.empty(AGES, np.int64)
+    ahead, leaf_ahead = origin - base, origin - leaf_base
     total = found = np.int64(0)
     at = cursor[PROBER]
     while at < len(key_low):
-        stop = end_of_block(row_from, row_until, at)
-        inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
-        count = set_out(heads, buckets, origin, key_low, key_high, row_from, at, stop, walkers, places)
+        at, inserted, count = set_out(
+            keys, links, heads, buckets, origin, inserted,
+            key_low, key_high, row_from, row_until, at, walkers, places,
+        )  # fmt: skip
         while count:
-            if found + count > ROOM:
-                find_ages(times, pos, origin - base, hits, hit_places, found, ages)
-                find_cells(prober_cells, leaves, origin - leaf_base, stride, hits, hit_places, found, cells)
+            if found + count > AGES:
                 add_cells(ages, cells, found, ends, first, shift, histogram)
                 total += found
                 found = np.int64(0)
-            count, found = walk(
-                keys, links, origin, key_low, row_from, row_until,
-                walkers, places, count, hits, hit_places, found,
-            )  # fmt: skip
-        at = stop
-    find_ages(times, pos, origin - base, hits, hit_places, found, ages)
-    find_cells(prober_cells, leaves, origin - leaf_base, stride, hits, hit_places, found, cells)
+            left = np.int64(0)
+            for i in range(count):
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                leaf = np.int64(leaves[np.uint64(place + leaf_ahead)])
+                ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
+                cells[np.uint64(found)] = prober_cells[prober] + stride * leaf
+                found += look(keys, origin, key_low, row_until, prober, place)
+                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+            count = left
     add_cells(ages, cells, found, ends, first, shift, histogram)
-    inserted = insert(keys, links, heads, buckets, inserted, end - origin)
-    cursor[PROBER] = len(key_low)
-    cursor[DONE] = 1
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return total + found, inserted

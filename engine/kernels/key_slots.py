@@ -4,8 +4,9 @@ table   int32[a power of two]: slot by fingerprint, -1 for none. Never more than
 keys    int64[slots, 2]: the fingerprint by slot
 row_a   int64 per row: the first word of its fingerprint; row_b: the second, empty if it is 0 in all rows
 null    uint8 per row: 1 if its key has a NULL, which has no slot (-1); empty if there is none
-near    int32 by key less `low`, of keys of one word below `high`: the slot once it is known, else -1.
-        Integers often stand close together, and one array is read faster than a table and what it points to.
+
+Integers often stand close together. The slot of a key of one word from `low` on and below `high` is how far
+it is from `low`, whether it has come or not, and the table knows nothing of it; other slots follow.
 """
 
 from __future__ import annotations
@@ -30,25 +31,38 @@ def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def line_up(row_a, low, high, slots):  # type: ignore[no-untyped-def]
+    """The slots of keys of one word that are all between `low` and `high`; how many are not.
+
+    If any are not, nothing of what was written to `slots` counts.
+    """
+    outside = 0
+    for row in range(len(row_a)):
+        a = row_a[row]
+        is_inside = low <= a < high
+        slots[row] = a - low if is_inside else 0
+        outside += not is_inside
+    return outside
+
+
+@kernel
 def insert_keys(  # type: ignore[no-untyped-def]
-    row_a, row_b, null, first, table, keys, near, low, high, used, slots
+    row_a, row_b, null, first, table, keys, low, high, used, slots
 ):  # fmt: skip
     """The slots of rows from `first` on, new ones for new keys. slots: int32 per row, the caller's.
 
     Returns the row to go on with (one that finds no room, or the number of rows) and the slots in use.
     """
     shift = shift_of(len(table))
-    is_short = len(row_b) == 0
     for row in range(first, len(row_a)):
         if len(null) and null[row]:
             slots[row] = -1
             continue
         a = row_a[row]
-        is_near = is_short and low <= a < high
-        if is_near and near[a - low] >= 0:
-            slots[row] = near[a - low]
+        b = np.int64(0) if len(row_b) == 0 else row_b[row]
+        if b == 0 and low <= a < high:
+            slots[row] = a - low
             continue
-        b = np.int64(0) if is_short else row_b[row]
         cell = find_cell(table, keys, shift, a, b)
         slot = table[cell]
         if slot < 0:
@@ -59,29 +73,31 @@ def insert_keys(  # type: ignore[no-untyped-def]
             keys[slot, 0] = a
             keys[slot, 1] = b
             used += 1
-        if is_near:
-            near[a - low] = slot
         slots[row] = slot
     return len(row_a), used
 
 
 @kernel
-def find_keys(row_a, row_b, null, table, keys, slots):  # type: ignore[no-untyped-def]
+def find_keys(row_a, row_b, null, table, keys, low, high, slots):  # type: ignore[no-untyped-def]
     """The slots of rows, -1 where the key has none. slots: int32 per row, the caller's."""
     shift = shift_of(len(table))
     for row in range(len(row_a)):
         slots[row] = -1
         if len(null) == 0 or not null[row]:
+            a = row_a[row]
             b = np.int64(0) if len(row_b) == 0 else row_b[row]
-            slots[row] = table[find_cell(table, keys, shift, row_a[row], b)]
+            if b == 0 and low <= a < high:
+                slots[row] = a - low
+            else:
+                slots[row] = table[find_cell(table, keys, shift, a, b)]
 
 
 @kernel
-def place_slots(table, keys, used):  # type: ignore[no-untyped-def]
-    """Put all slots into an empty table."""
+def place_slots(table, keys, first, used):  # type: ignore[no-untyped-def]
+    """Put slots from `first` on into an empty table."""
     shift = shift_of(len(table))
     mask = len(table) - 1
-    for slot in range(used):
+    for slot in range(first, used):
         cell = bucket_of(keys[slot, 0] ^ keys[slot, 1], shift)
         while table[cell] >= 0:
             cell = (cell + 1) & mask

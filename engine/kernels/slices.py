@@ -61,9 +61,9 @@ def slices_of(windows: NDArray) -> tuple[Slices, Slices]:
 @expand
 def slice_of(age, ends, first, shift):  # type: ignore[no-untyped-def]
     """Number of ends up to `age` (int64 >= 0): int64 in 0 .. len(ends)."""
-    start = np.int64(first[min(age >> shift, len(first) - 1)])
+    start = np.int64(first[np.uint64(min(age >> shift, len(first) - 1))])
     if start >= 0:
-        found = start + np.int64(ends[start] <= age)
+        found = start + np.int64(ends[np.uint64(start)] <= age)
     else:
         found = search_crowd(age, borrowed(ends), ~start)
     return found

@@ -52,6 +52,7 @@ from .change_side import ChangeSide
 
 CHUNK_ROWS = 32_768
 PATIENCE_CHANGES = 512
+EVERY_PAIR = np.arange(CHUNK_ROWS)  # read, never written
 
 WANTED: dict[JoinKind, tuple[int, int]] = {
     "inner": (NEITHER, NEITHER),
@@ -179,7 +180,7 @@ class ChangeJoin:
         """Positions of the pairs that satisfy the residual; if it fails, of those before, why, and where."""
         residual = self._node.residual
         if residual is None:
-            return np.arange(pairs.length), None, pairs.length
+            return EVERY_PAIR[: pairs.length], None, pairs.length
         try:
             return selected(evaluate_predicate(residual, pairs.column, pairs.length)), None, pairs.length
         except DataError as error:
@@ -198,14 +199,14 @@ class ChangeJoin:
 
     def _put_pairs(self, found: int, known: int) -> None:
         """Pairs of an inner join, and the times of those that have left."""
-        ts, ets, sign, rows, slots = (array[..., :found].copy() for array in self._out)
+        ts, ets, sign, rows = (array[..., :found].copy() for array in self._out[:4])
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
         kept, error, good = self._satisfying(pairs)
         if len(kept) < found:
             pairs = pairs.take(kept)
         times: list[int] = []
         if self._told is not None:
-            times = self._times(pairs, slots, kept, known)
+            times = self._times(pairs, kept, known)
         if pairs.length:
             if int(pairs.signs.min()) > 0:
                 pairs.sign = None
@@ -221,13 +222,13 @@ class ChangeJoin:
             self.output.promise(int(ts[good]) - 1)  # the instants before the failure are whole
             raise error
 
-    def _times(self, pairs: Batch, slots: NDArray, kept: NDArray, known: int) -> list[int]:
+    def _times(self, pairs: Batch, kept: NDArray, known: int) -> list[int]:
         """When pairs have left, of what is known to have left since last time."""
         assert self._told is not None
         left, right = self._sides
         if left.is_stored and right.is_stored:
             counts = left.bag.counts, right.bag.counts
-            count_ends(left.bag.arrays, right.bag.arrays, counts, self._out[2], slots, kept)
+            count_ends(left.bag.arrays, right.bag.arrays, counts, self._out[2], self._out[4], kept)
         else:
             self._told.add(pairs.ends[pairs.signs > 0])
         return self._told.until(known, np.concatenate([left.bag.release(), right.bag.release()]))

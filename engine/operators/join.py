@@ -631,14 +631,21 @@ class WindowJoin:
         """Of pairs whose keys were found equal by hash, those whose keys are equal."""
         if not self.left.verified or not len(ts):
             return ts, left, right
-        keep = np.ones(len(ts), np.uint8)
-        numbers = (left >> ROW_BITS) << 20 | (right >> ROW_BITS)
-        for number in np.unique(numbers).tolist():
-            here = np.flatnonzero(numbers == number)
-            shelves = self.left.shelves[number >> 20], self.right.shelves[number & 0xFFFFF]
-            stores = shelves[0].store, shelves[1].store
-            rows = left[here] & ROW_MASK, right[here] & ROW_MASK
-            keep[here] = equal_keys(stores, rows, len(self.left.verified))
+        columns = len(self.left.verified)
+        if len(self.left.shelves) == len(self.right.shelves) == 1:  # a reference is a row's number
+            stores = self.left.shelves[0].store, self.right.shelves[0].store
+            keep = equal_keys(stores, (left, right), columns)
+            if keep.all():
+                return ts, left, right
+        else:
+            keep = np.ones(len(ts), np.uint8)
+            numbers = (left >> ROW_BITS) << 20 | (right >> ROW_BITS)
+            for number in np.unique(numbers).tolist():
+                here = np.flatnonzero(numbers == number)
+                shelves = self.left.shelves[number >> 20], self.right.shelves[number & 0xFFFFF]
+                stores = shelves[0].store, shelves[1].store
+                rows = left[here] & ROW_MASK, right[here] & ROW_MASK
+                keep[here] = equal_keys(stores, rows, columns)
         kept = np.flatnonzero(keep)
         return (ts, left, right) if len(kept) == len(ts) else (ts[kept], left[kept], right[kept])
 

@@ -11,6 +11,7 @@ Predicates are not evaluated: the lineage of the two rows tells.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,13 +199,21 @@ class OrderedUnion(Stateless):
         self._set_inputs(wake)
 
     def _set_inputs(self, wake: Callable[[], None]) -> None:
-        """What has passed the last slice has passed the others: that is when there is something to do."""
+        """What has passed the last slice has passed the others: that is when there is something to do.
+
+        But more rows may come of an instant that all slices have reached, and find partners in one alone.
+        """
         self.queues = [*self._retired, *self._sources.values()]
         self.inputs = [*self._retired, *list(self._sources.values())[-1:]]
         for queue in self.queues:
-            queue.wake = nobody
+            queue.wake = partial(self._wake_for, queue)
         for queue in self.inputs:
             queue.wake = wake
+
+    def _wake_for(self, queue: Queue) -> None:
+        last = self.inputs[-1]
+        if queue.batches and queue.batches[0].ts[0] <= last.punctuation:
+            last.wake()
 
     def _check(self) -> None:
         for queue in self.queues:

@@ -53,6 +53,8 @@ class Sink:
         self._types = types
         self._failed = failed
         self._kept: list[pa.RecordBatch] = []
+        self.entered_before = BEGINNING
+        """What was in the answer when the query began enters at this time, which is no news to INSERTS."""
         self.by_hops = False
         """Whether changes of an instant come out only when it is over."""
         self.last_ts = BEGINNING
@@ -167,7 +169,9 @@ class Sink:
 
     def _take(self, batch: Batch) -> None:
         if not self.is_changes and batch.sign is not None:
-            batch = batch.take(np.flatnonzero(batch.sign > 0))  # a query that only enters: INSERTS
+            batch = batch.take(np.flatnonzero(batch.sign > 0))  # what enters: INSERTS
+        if not self.is_changes and not self.by_hops and batch.length and batch.ts[0] <= self.entered_before:
+            batch = batch.slice(int(batch.ts.searchsorted(self.entered_before, side="right")), batch.length)
         if self.by_hops and not self.is_changes and batch.length:
             first = self.begins()
             if first is not None and batch.ts[0] < first:  # a hop before the query began

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS, Batch, ColumnView, Gather, LazyColumn
+from ..batch import NO_ROWS, Batch, ColumnView, Gather, LazyColumn, all_at
 from ..evaluate import evaluate_predicate, selected
 from ..kernels.whole_join import AT, CURSOR, pair_rows, select_matched, sort_by_slot
 from ..key_slots import KeySlots, SlotReader, tidy
@@ -24,7 +24,7 @@ from ..padded_view import PaddedView
 from ..plan import ChangeJoinNode
 from ..queue import Queue
 from ..types import ARROW_TYPES, SqlType
-from .whole_operator import CHUNK_ROWS, WholeOperator, at_hop, chunks
+from .whole_operator import CHUNK_ROWS, WholeOperator, chunks
 
 
 class WholeJoin(WholeOperator):
@@ -63,7 +63,7 @@ class WholeJoin(WholeOperator):
             if left is not None:
                 keep = self._matched(left, right, left_slots, right_slots)
                 for rows in chunks(keep):
-                    yield at_hop(ts, left.take(rows))
+                    yield left.take(rows, all_at(ts, len(rows)))
         else:
             yield from self._pairs(ts, left, right, left_slots, right_slots)
         tidy(self._slots, (self._left, self._right))

@@ -18,11 +18,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..batch import Batch, LazyColumn, concatenate
+from ..batch import Batch, LazyColumn, all_at, concatenate
 from ..hops import Hops
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue
-from ..store import Store
+from ..row_times import RowTimes
+from ..store import new_column, slide
 from ..types import SqlType
 from ..window import Window
 from .rows_window import displacing
@@ -49,8 +50,9 @@ class WholeWindow:
         self._types = types
         self._hops = hops
         self._stored = [i for i, type_ in enumerate(types) if type_ is not SqlType.NULL]
-        self._store = Store([types[i] for i in self._stored])
-        self._store.slide()
+        self._times = RowTimes()
+        self._columns = [new_column(types[i]) for i in self._stored]
+        slide(self._columns)
         self._last: Batch | None = None
         """Of a window per partition: its rows at the boundary before."""
         self._next: int | None = None
@@ -79,7 +81,9 @@ class WholeWindow:
     def _take(self, batch: Batch) -> int:
         """Store rows; how many."""
         self.counters.rows_in += batch.length
-        self._store.append(batch.ts, [batch.column(i) for i in self._stored])
+        self._times.append(batch.ts)
+        for i, column in zip(self._stored, self._columns, strict=True):
+            column.append(batch.column(i))
         if self._next is None:
             self._next = self._hops.first(int(batch.ts[0]))
         self._forget(self._next)
@@ -87,74 +91,84 @@ class WholeWindow:
 
     def _forget(self, boundary: int) -> None:
         """Drop the rows that neither this boundary nor a later one sees."""
-        times, size = self._store.ts, self._window.size
+        size = self._window.size
         if self._window.kind == "range" and size is not None:
-            self._store.drop(times.tail + int(times.live.searchsorted(boundary - size, side="right")))
+            self._drop(self._times.until(boundary - size))
+
+    def _drop(self, row: int) -> None:
+        """Drop the rows below a number."""
+        if row > self._times.tail:
+            self._times.drop(row)
+            for column in self._columns:
+                column.drop(row)
 
     def _say(self, boundary: int) -> int:
         """Pass on what is in the window at a boundary; how many rows."""
         self._forget(boundary)
-        times = self._store.ts
-        end = times.tail + int(times.live.searchsorted(boundary, side="right"))
-        batch = self._run(end) if not self._partition else self._partitions(end)
+        times = self._times
+        end = times.until(boundary)
+        batch = self._run(boundary, end) if not self._partition else self._partitions(boundary, end)
         if batch is not None:
-            batch.ts = np.broadcast_to(np.int64(boundary), batch.length)
             self.counters.rows_out += batch.length
             self.output.put(batch)
             self._next = boundary + self._hops.size
         else:
-            self._next = self._hops.first(int(times.live[0])) if len(times) else None
+            self._next = self._hops.first(times.at(times.tail)) if len(times) else None
         self.output.promise(boundary + 1)
         return 0 if batch is None else batch.length
 
-    def _run(self, end: int) -> Batch | None:
+    def _run(self, boundary: int, end: int) -> Batch | None:
         """The rows up to number `end`, or as many of them as a ROWS window holds."""
-        store, size = self._store, self._window.size
+        times, size = self._times, self._window.size
         if self._window.kind == "rows" and size is not None:
-            store.drop(end - size)
-            if self.filled is None and end - store.ts.tail == size:
-                self.filled = int(store.ts.live[size - 1])
-        first = store.ts.tail
+            self._drop(end - size)
+            if self.filled is None and end - times.tail == size:
+                self.filled = times.at(end - 1)
+        first = times.tail
         if first == end:
             return None
-        batch = self._run_of(first, end)
+        batch = self._run_of(boundary, first, end)
         batch.first_row = first
         return batch
 
-    def _partitions(self, end: int) -> Batch | None:
+    def _partitions(self, boundary: int, end: int) -> Batch | None:
         """The last rows of each partition, of those there were before and those up to number `end`."""
-        store, size = self._store, self._window.size
-        first, last = store.ts.tail, self._last
+        first, last, size = self._times.tail, self._last, self._window.size
         assert size is not None, "a ROWS window has a size"
         if first < end:
-            new = self._run_of(first, end)
+            new = self._run_of(boundary, first, end)
             rows = new if last is None else concatenate([last, new])
             keys = [rows.column(i) for i in self._partition]
             by = displacing(keys, [self._types[i] for i in self._partition], rows.length, size)
             kept = np.flatnonzero(by == rows.length)
             places = pa.array(kept)
             self._last = Batch(rows.ts[kept], [rows.column(i).take(places) for i in range(rows.width)])
-            store.drop(end)
+            self._drop(end)
         last = self._last
-        return None if last is None else Batch(last.ts, last.lazy_columns)
+        return None if last is None else Batch(all_at(boundary, last.length), last.lazy_columns)
 
-    def _run_of(self, first: int, end: int) -> Batch:
+    def _run_of(self, boundary: int, first: int, end: int) -> Batch:
         columns: list[LazyColumn] = [pa.nulls(end - first)] * len(self._types)
-        for i, column in zip(self._stored, self._store.columns, strict=True):
+        for i, column in zip(self._stored, self._columns, strict=True):
             columns[i] = column.run(first, end)
-        return Batch(self._store.ts.run(first, end), columns)
+        return Batch(all_at(boundary, end - first), columns)
 
     @property
     def state_rows(self) -> int:
-        return len(self._store) + (0 if self._last is None else self._last.length)
+        return len(self._times) + (0 if self._last is None else self._last.length)
 
     @property
     def state_bytes(self) -> int:
         last = self._last
         kept = 0 if last is None else sum(last.column(i).nbytes for i in range(last.width))
-        return self._store.nbytes + kept
+        return self._times.nbytes + sum(column.nbytes for column in self._columns) + kept
 
     def _check(self) -> None:
-        self._store._check()
+        times = self._times
+        times._check()
+        for column in self._columns:
+            for buffer in column.buffers()[:1]:
+                buffer._check()
+                assert buffer.tail == times.tail, "a column begins at another row"
         if self._next is None:
-            assert not len(self._store), "rows are kept for no boundary"
+            assert not len(times), "rows are kept for no boundary"

@@ -1,0 +1,40 @@
+"""What the joins of one common join have in common, in the forms that run several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .arrangement import Arrangement
+from .member import Member
+from .operators.join import WindowJoin
+from .plan import CommonJoin
+from .queue import Queue
+from .types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMaker:
+    """Makes joins without members. `queues`, `name`, `arrange` and `on_failure` are those of the whole."""
+
+    common: CommonJoin
+    types: tuple[Sequence[SqlType], Sequence[SqlType]]
+    queues: tuple[Queue, Queue]
+    name: str
+    arrange: Callable[[WindowJoin], Arrangement]
+    on_failure: Callable[[Member, Exception], None]
+
+    def whole(self) -> WindowJoin:
+        """The join of all."""
+        return WindowJoin(self.common, self.types, self.queues, self.name, self.arrange, self.on_failure)
+
+    def part(
+        self,
+        name: str,
+        queues: tuple[Queue, Queue],
+        arrange: Callable[[WindowJoin], Arrangement],
+        on_failure: Callable[[Member, Exception], None] | None = None,
+    ) -> WindowJoin:
+        """The join of some, with queues and rows of its own."""
+        full = f"{self.name}.{name}"
+        return WindowJoin(self.common, self.types, queues, full, arrange, on_failure or self.on_failure)

@@ -1,0 +1,43 @@
+"""A driver for tests that kill: all ways through Spark over the streams of a folder, on a cluster.
+
+    python spark_driver.py FOLDER MASTER WAY...
+
+In batch 1 and in batch 2 each way waits, between writing and Spark's commit, for the file `go-1`, `go-2`; a
+file `held-<way>-<batch>` says that it waits.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from spark_help import QUICK
+from spark_ways import start
+
+from penstock.connectors.spark import local_session
+
+FOLDER = Path(sys.argv[1])
+WAITING_S = 300
+
+
+def hold(way: str, batch_id: int) -> None:
+    if batch_id in (1, 2):
+        (FOLDER / f"held-{way}-{batch_id}").touch()
+        for _ in range(WAITING_S * 20):
+            if (FOLDER / f"go-{batch_id}").exists():
+                return
+            time.sleep(0.05)
+        raise AssertionError("nobody has killed this driver")
+
+
+def main() -> None:
+    settings = {**QUICK, "spark.master": sys.argv[2], "spark.executor.memory": "700m"}
+    spark = local_session(settings=settings)
+    running = [start(spark, way, FOLDER, hold) for way in sys.argv[3:]]
+    for query in running:
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main()
