@@ -33,9 +33,13 @@ class Commands(click.Group):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The process is ours alone, started from a shell."""
-        if "bench" not in sys.argv:  # the systems we compare with may want pandas
-            _keep_pandas_out()
-        return super().__call__(*args, **kwargs)
+        try:
+            if "bench" not in sys.argv:  # the systems we compare with may want pandas
+                _keep_pandas_out()
+            return super().__call__(*args, **kwargs)
+        except KeyboardInterrupt:  # before a command has begun
+            click.echo("Interrupted", err=True)
+            sys.exit(130)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.engine.errors import DataError, FileError, SchemaError
 
-from .blocks import BLOCK_BYTES, cut_blocks
+from .blocks import cut_blocks
 from .convert import match_columns
 from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
 
@@ -123,15 +123,11 @@ class IpcReader:
         path = show_path(source.path)
         if self._is_file:
             # A mapped file is read where rows are looked at: one batch may be larger than memory.
-            file = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
-            names = ipc.open_file(file).schema.names
-            fields = match_columns(schema.names, names, path)
-            file.seek(0)
-            options = ipc.IpcReadOptions(included_fields=sorted(fields))
-            self._file: Any = ipc.open_file(file, options=options)
-            self._order = [sorted(fields).index(field) for field in fields]
+            self._bytes = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
+            self._file: Any = ipc.open_file(self._bytes)
+            self._order = match_columns(schema.names, self._file.schema.names, path)
         else:
-            self._file = ipc.open_stream(source.as_stream(whole_reads=True))
+            self._file = ipc.open_stream(source.as_stream())
             self._order = match_columns(schema.names, self._file.schema.names, path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -140,9 +136,21 @@ class IpcReader:
                 yield batch.select(self._order)
             return
         for number in range(self._file.num_record_batches):
-            batch = self._file.get_batch(number)
+            held = pa.total_allocated_bytes()
+            batch = self._file.get_batch(number).select(self._order)
+            if number == 0 and pa.total_allocated_bytes() > held:
+                self._read_declared()
             self._batches_done += 1
-            yield batch.select(self._order)
+            yield batch
+
+    def _read_declared(self) -> None:
+        """Columns are copied, or decompressed: from now on only those that are declared."""
+        import pyarrow.ipc as ipc
+
+        fields = sorted(self._order)
+        self._bytes.seek(0)
+        self._file = ipc.open_file(self._bytes, options=ipc.IpcReadOptions(included_fields=fields))
+        self._order = [fields.index(field) for field in self._order]
 
     def share_done(self) -> float:
         if self._is_file:
@@ -160,8 +168,7 @@ class CsvReader:
         self._source = source
         self._delimiter = delimiter
         self._bad_row: Any = None
-        self._batches_done = 0
-        self._rows_before = 0  # the block of a pipe that is being parsed
+        self._rows_before = 0  # the block that is being parsed
         self._path = show_path(source.path)
         self._names = self._read_header()
         try:
@@ -195,7 +202,7 @@ class CsvReader:
         names = [str(position) for position in range(len(self._names))]
         wanted = [names[position] for position in self._positions]
         # Without threads, Arrow knows the number of a bad row.
-        read = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
+        read = pa_csv.ReadOptions(use_threads=False, column_names=names)
         parse = pa_csv.ParseOptions(
             delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_bad_row
         )
@@ -209,7 +216,7 @@ class CsvReader:
         )
         rows_done = 0
         for batch in self._parse(read, parse, convert):
-            # Arrow reads ahead: the bad row may be in a later batch than the one in which it is known.
+            # A block is parsed as a whole: the bad row may be behind the batch.
             good = (
                 len(batch) if self._bad_row is None else min(len(batch), self._bad_row.number - 1 - rows_done)
             )
@@ -224,34 +231,25 @@ class CsvReader:
                 f" found {self._bad_row.actual_columns}",
                 source=self._path,
                 row=self._bad_row.number,
+                hint="A quote is opened there and never closed"
+                if self._bad_row.text.count('"') % 2
+                else None,
             )
 
     def _parse(self, read: Any, parse: Any, convert: Any) -> Iterator[pa.RecordBatch]:
-        """Batches as Arrow parses them, rows with too few or too many fields left out and noted."""
+        """Batches as Arrow parses them, rows with too few or too many fields left out and noted.
+
+        Text is read here and not by a reader of Arrow's, which reads ahead in a thread of its own: if that
+        asks for Python at the end of the process, it hangs or aborts it. So the rows of a pipe go on as they
+        come, and an interrupt is heard.
+        """
         import pyarrow.csv as pa_csv
 
-        if self._source.bytes_total is None:
-            # A pipe is read here and not by Arrow: rows go on as they come, and an interrupt is heard.
-            for block in cut_blocks(self._source, quoted=True):
-                read.block_size = len(block) + 1
-                table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
-                self._rows_before += len(table)
-                yield from table.to_batches()
-            return
-        if not self._source.peek(1):
-            return
-        try:
-            for batch in pa_csv.open_csv(self._source.as_stream(), read, parse, convert):
-                self._batches_done += 1
-                yield batch
-        except pa.ArrowInvalid as error:
-            if "straddl" not in str(error):
-                raise
-            longest = f"{BLOCK_BYTES >> 20} MB"
-            raise DataError(
-                f"Expected rows of at most {longest}, found a longer one or a quote that never closes",
-                source=self._path,
-            ) from None
+        for block in cut_blocks(self._source, delimiter=self._delimiter):
+            read.block_size = len(block) + 1
+            table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
+            self._rows_before += len(table)
+            yield from table.to_batches()
 
     def _note_bad_row(self, row: Any) -> str:
         if self._bad_row is None:
@@ -259,9 +257,7 @@ class CsvReader:
         return "skip"
 
     def share_done(self) -> float:
-        """Arrow reads many blocks ahead, but gives a batch for each: the nth ends where the nth read did."""
-        ends = self._source.read_ends[: self._batches_done]
-        return ends[-1] / self._source.bytes_total if ends and self._source.bytes_total else 0.0
+        return _share_of_bytes(self._source)
 
     def close(self) -> None:
         self._source.close()

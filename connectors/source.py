@@ -87,7 +87,6 @@ class Source:
     def __init__(self, path: str) -> None:
         self.path = path
         self.bytes_total: int | None = None
-        self.read_ends: list[int] = []  # `bytes_done` after each read of Arrow's
         self._file = self._open()
         self._stream: Any = self._file
         self._head = b""
@@ -188,15 +187,9 @@ class Source:
         copy.seek(0)
         return copy
 
-    def as_stream(self, *, whole_reads: bool = False) -> pa.PythonFile:
-        """An Arrow file over `read`, or over `read_fully` for readers that take a short read for the end."""
-        return pa.PythonFile(_ReadOnly(self.read_fully if whole_reads else self._read_noted), mode="r")
-
-    def _read_noted(self, size: int) -> bytes:
-        data = self.read(size)
-        if data:
-            self.read_ends.append(self.bytes_done)
-        return data
+    def as_stream(self) -> pa.PythonFile:
+        """An Arrow file over `read_fully`: readers take a short read for the end."""
+        return pa.PythonFile(_ReadOnly(self.read_fully), mode="r")
 
     def close(self) -> None:
         if self.path != STANDARD_INPUT:

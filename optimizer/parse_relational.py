@@ -99,7 +99,7 @@ def _hint(tokens: Sequence[Token], index: int) -> str | None:
     """What was probably forgotten before `index`, or which keyword one of the last words was meant to be."""
     if index and word_of(tokens[index]) in STATEMENT_STARTS and ends_operand(tokens[index - 1]):
         return SEPARATED
-    if any(word_of(token) in WINDOW_WORDS for token in tokens[max(0, index - 1) : index + 1]):
+    if any(word_of(token) in WINDOW_WORDS for token in tokens[max(0, index - 2) : index + 1]):
         return "Write windows in brackets, as in `s [RANGE 5 MINUTES]`"
     for token in reversed(tokens[max(0, index - 2) : index + 1]):
         word = word_of(token)

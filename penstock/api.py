@@ -116,6 +116,8 @@ class Query:
         """Call back with each batch of results, in place of keeping them for `results`."""
         if self._counting:
             raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
+        if not callable(callback):
+            raise UsageError(f"Expected a function to call with each batch, found `{callback!r}`")
         with self._engine._working():
             self._pipeline.sink.subscribe(callback)
 
@@ -250,6 +252,8 @@ class Engine:
             self._unnamed += 1
             name = f"q{self._unnamed}"
         require_text("a name", name)
+        if not name.strip():
+            raise UsageError(f"Expected a name, found `{name}`")
         if name.lower() in self._queries:
             raise BindError(f"Expected a new name, found a query `{name}` already")
         hopping = self._hopping[0] if modes is None else modes, execution or self._hopping[1]

@@ -7,6 +7,7 @@ as it is: do not change memory under it.
 from __future__ import annotations
 
 import datetime
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,8 @@ def to_table(data: Any, stream: str) -> pa.Table:
                 f"Expected columns of one type each, found: {one_line(error)}", source=stream
             ) from None
     if not hasattr(data, "columns") and hasattr(data, "__arrow_c_stream__") and not hasattr(data, "name"):
-        return pa.table(data)
+        with suppress(*UNREADABLE):  # one column, say, and not a table
+            return pa.table(data)
     hint = ""
     if isinstance(data, list):
         hint = "; rows as dicts become a table with pyarrow.Table.from_pylist(rows)"
@@ -64,6 +66,10 @@ def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
             )
         try:
             arrays[name] = pa.array(values.copy() if isinstance(values, np.ndarray) else values)
+        except OverflowError:
+            raise SchemaError(
+                f"Expected integers of 64 bits in column `{name}`, found a larger one", source=stream
+            ) from None
         except UNREADABLE as error:
             raise SchemaError(
                 f"Expected a list or array of one type in column `{name}`, found: {one_line(error)}",
@@ -78,7 +84,8 @@ def from_columns(data: dict[str, Any], stream: str) -> pa.Table:
 
 def one_line(error: BaseException) -> str:
     """The error's own words, as one line."""
-    return " ".join(str(error).split())
+    words = error.args if len(error.args) > 1 else (error,)
+    return " ".join("; ".join(map(str, words)).split())
 
 
 def to_microseconds(ts: Any) -> int:

@@ -268,8 +268,15 @@ class Stairs:
             self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
 
     def run_trees(self, trees: Trees) -> None:
+        """In two calls, of which the second goes on with what the first kept."""
         trees.reserve(GROUPS, len(self.groups))
-        skyline.run_stairs(*self.arguments, trees.roots, trees.arrays, NO_TEXTS, *self.results)
+        half = max(int(self.start[0]), len(self.slots) // 2)
+        for points in (half, len(self.slots)):
+            events = len(self.groups) if points == len(self.slots) else int([0, *self.until][points])
+            arguments = list(self.arguments)
+            arguments[3], arguments[7] = events, points
+            skyline.run_stairs(*arguments, trees.roots, trees.arrays, NO_TEXTS, *self.results)
+            self.start[:] = points, max(events, int(self.start[1]))
 
     def check(self, points: int) -> None:
         """What is there at each of the first points: rows before it that have not left."""

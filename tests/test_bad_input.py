@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from oracle import rows_of
@@ -122,6 +123,9 @@ def test_wrong_calls() -> None:
         (lambda: engine.time_column("wind"), "found `wind`"),
         (lambda: engine.push("temperature", [row(6)]), "found list"),
         (lambda: engine.push("temperature", 5), "found int"),
+        (lambda: engine.push("temperature", pa.chunked_array([[1]])), "found ChunkedArray"),
+        (lambda: engine.query("SELECT location FROM temperature", name=" "), "Expected a name, found ` `"),
+        (lambda: engine.queries["good"].subscribe(5), "Expected a function"),  # type: ignore[arg-type]
         (lambda: engine.advance("tomorrow"), "found `'tomorrow'`"),  # type: ignore[arg-type]
         (lambda: engine.advance(MAX_TS), f"found `{MAX_TS}`"),
     ):
@@ -129,6 +133,23 @@ def test_wrong_calls() -> None:
             call()
         assert words in str(caught.value)
         assert (caught.value.exit_code, "\n" in str(caught.value)) == (2, False)
+    check_unchanged(engine, before)
+
+
+def test_values_that_are_no_column() -> None:
+    """What another library says about them is one sentence of ours."""
+    engine = make()
+    before = snapshot(engine)
+    large = {**row(6), "location": [2**63]}
+    mixed = pd.DataFrame({**row(6, 7), "location": [1, "x"]})
+    for data, words in (
+        (large, "Expected integers of 64 bits in column `location`, found a larger one, in `temperature`"),
+        (mixed, "found: Could not convert 'x' with type str"),
+    ):
+        with pytest.raises(penstock.SchemaError) as caught:
+            engine.push("temperature", data)
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
     check_unchanged(engine, before)
 
 

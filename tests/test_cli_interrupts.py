@@ -22,6 +22,8 @@ from cli_help import (
     start,
 )
 
+from penstock.cli.main import main
+
 
 def wait_for_results(folder: Path, size: int = 1) -> None:
     for _ in range(1200):
@@ -76,3 +78,19 @@ def test_an_interrupt_while_waiting_for_standard_input(here: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b"Interrupted\n"
     process.stderr.close()
+
+
+@pytest.mark.usefixtures("here")
+def test_an_interrupt_while_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loading Arrow takes long enough to be interrupted."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.cli.main._keep_pandas_out", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "q.sql", *INPUTS])
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "Interrupted\n"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import threading
 from pathlib import Path
 
 import pytest
 from files_help import SCHEMA, message_of, read_all
+
+from penstock.connectors.readers import open_reader
+from penstock.connectors.source import Source
 
 
 def test_csv_of_other_tools(tmp_path: Path) -> None:
@@ -62,5 +66,34 @@ def test_a_quote_that_never_closes(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(",".join(SCHEMA.names) + '\n2016-10-01,7,1.5,"' + "open\n" * 2_000_000)
     assert message_of(path) == (
-        "Expected rows of at most 4 MB, found a longer one or a quote that never closes, in `t.csv`"
+        "Expected 5 fields as in the header, found 4, in `t.csv`, row 1."
+        " A quote is opened there and never closed"
     )
+
+
+def test_a_row_longer_than_any(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(",".join(SCHEMA.names) + "\n2016-10-01,7,1.5," + "long" * 17_000_000)
+    assert message_of(path) == (
+        "Expected rows of at most 64 MB, found a longer one or a quote that never closes, in `t.csv`"
+    )
+
+
+def test_a_file_is_read_by_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that still reads when the process ends asks for Python and hangs it: there must be none."""
+    path, readers = tmp_path / "t.csv", set()
+    path.write_text(",".join(SCHEMA.names) + "\n" + "2016-10-01,7,1.5,text,true\n" * 1_000_000)
+    read = Source.read
+
+    def noted(self: Source, size: int = -1) -> bytes:
+        readers.add(threading.get_ident())
+        return read(self, size)
+
+    monkeypatch.setattr(Source, "read", noted)
+    reader = open_reader(str(path), SCHEMA)
+    batches = reader.batches()
+    assert len(next(batches)) > 0
+    assert reader.share_done() < 0.5, "far ahead of what was asked for"
+    assert sum(map(len, batches)) > 500_000
+    assert readers == {threading.get_ident()}
+    reader.close()

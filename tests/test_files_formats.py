@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from files_help import KINDS, SCHEMA, make_table, read_all, write_as, write_ipc
 
-from penstock.connectors import inputs, readers
+from penstock.connectors import readers
 from penstock.connectors.merge import Feed
 
 
@@ -62,7 +62,7 @@ def test_only_the_declared_columns_are_decoded(tmp_path: Path) -> None:
 def test_batches_are_bounded_whatever_the_file_was_written_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "BATCH_ROWS", 64)
+    monkeypatch.setattr(readers, "BATCH_ROWS", 64)
     for kind in ("parquet", "csv", "jsonl", "arrow"):
         feed = Feed("s", [[str(write_as(kind, make_table(), tmp_path))]], SCHEMA, "ts")
         sizes = []
@@ -70,6 +70,23 @@ def test_batches_are_bounded_whatever_the_file_was_written_with(
             sizes.append(len(batch))
         assert max(sizes) == 64
         assert sum(sizes) == 1000
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "arrow"])
+def test_batches_of_wide_rows_are_bounded_by_their_bytes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the file has a number for each text, as Parquet does."""
+    monkeypatch.setattr(readers, "BATCH_BYTES", 20_000)
+    table = make_table()
+    column = table.schema.get_field_index("name")
+    wide = table.set_column(column, "name", pa.array(["long" * 250] * len(table)))
+    feed = Feed("s", [[str(write_as(kind, wide, tmp_path))]], SCHEMA, "ts")
+    rows = 0
+    while (batch := feed.read()) is not None:
+        assert 1 <= len(batch) <= 20
+        rows += len(batch)
+    assert rows == len(table)
 
 
 def test_one_huge_row_group_is_never_held_whole(tmp_path: Path) -> None:
@@ -112,3 +129,15 @@ def test_numbers_and_dictionaries_as_other_tools_write_them(tmp_path: Path) -> N
         }
         for n, name in ((1, "a"), (2, "b"))
     ]
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_arrow_files_with_other_columns(compression: str | None, tmp_path: Path) -> None:
+    """Mapped or decompressed, in many batches: the declared columns, wherever they stand."""
+    table, path = make_table(), tmp_path / "t.arrow"
+    more = pa.table({"before": range(len(table)), **{name: table[name] for name in table.column_names[::-1]}})
+    more = more.append_column("after", pa.array(["x" * 50] * len(table)))
+    options = ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(path), "wb") as file, ipc.new_file(file, more.schema, options=options) as writer:
+        writer.write_table(more, max_chunksize=100)
+    assert read_all(path) == table

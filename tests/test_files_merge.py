@@ -10,7 +10,7 @@ from files_help import SCHEMA, make_table, write_as
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors import inputs
+from penstock.connectors import readers
 from penstock.connectors.merge import Feed, read_in_time_order, replay
 
 ORDER_SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("input", pa.int64()), ("number", pa.int64())])
@@ -43,7 +43,7 @@ def test_inputs_of_one_stream_merge_row_by_row(
             keyed.append((max(own[: number + 1]), at, number, ts))
     expected = [(ts, at, number) for _, at, number, ts in sorted(keyed)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "BATCH_ROWS", batch_rows)
+        patch.setattr(readers, "BATCH_ROWS", batch_rows)
         feed = Feed("s", write_times(folder, times), ORDER_SCHEMA, "ts")
         found = []
         while (batch := feed.read()) is not None:
@@ -65,7 +65,7 @@ def test_the_stream_that_is_behind_is_read_first(
     folder = tmp_path_factory.mktemp("order")
     times = [sorted(own) for own in times]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "BATCH_ROWS", batch_rows)
+        patch.setattr(readers, "BATCH_ROWS", batch_rows)
         paths = write_times(folder, times)
         feeds = [Feed(str(at), [path], ORDER_SCHEMA, "ts") for at, path in enumerate(paths)]
         given_rows = [0] * len(times)

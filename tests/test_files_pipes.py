@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import threading
@@ -36,13 +38,26 @@ FIELD = st.sampled_from(["a", "", '"q"', '"two\nlines"', '"a ""b"" c"', '"\n\n"'
 
 
 @given(
+    st.lists(st.sampled_from(['"', '"', ",", "\n", "a", "\r\n"]), max_size=60).map("".join),
+    st.lists(st.integers(1, 9), min_size=1, max_size=9),
+)
+def test_blocks_end_where_rows_do_wherever_quotes_stand(text: str, sizes: list[int]) -> None:
+    """A quote within a field that is not quoted is a character like any other: 5" pipe."""
+    blocks = list(cut_blocks(Trickle(text.encode(), sizes), delimiter=","))  # type: ignore[arg-type]
+    assert "".join(block.decode() for block in blocks).split() == text.split()
+    rows = [row for block in blocks for row in csv.reader(io.StringIO(block.decode(), newline=""))]
+    whole = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    assert [row for row in rows if row] == whole
+
+
+@given(
     rows=st.lists(st.lists(FIELD, min_size=2, max_size=3)),
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5),
 )
 @settings(max_examples=200, deadline=None)
 def test_blocks_of_quoted_text_end_where_rows_do(rows: list[list[str]], sizes: list[int]) -> None:
     lines = [",".join(row) + "\n" for row in rows]
-    blocks = list(cut_blocks(Trickle("".join(lines).encode(), sizes), quoted=True))  # type: ignore[arg-type]
+    blocks = list(cut_blocks(Trickle("".join(lines).encode(), sizes), delimiter=","))  # type: ignore[arg-type]
     ends = {len("".join(lines[:count])) for count in range(len(lines) + 1)}
     at = 0
     for block in blocks:

@@ -87,14 +87,28 @@ def arrays_of(keys: list[Key | None], short: bool) -> tuple[Any, Any, Any]:
     return frozen(ints(a)), NO_INTS if short else frozen(ints(b)), frozen(null) if null.any() else NO_BYTES
 
 
-def check_table(table: Any, keys: list[Key]) -> None:
-    """Each slot once, where a search from its bucket on meets it before an empty cell."""
-    assert sorted(table[table >= 0].tolist()) == list(range(len(keys)))
-    for slot, (a, b) in enumerate(keys):
+def check_table(table: Any, keys: list[Key], first: int = 0) -> None:
+    """Each slot from the first on, once, where a search from its bucket meets it before an empty cell."""
+    assert sorted(table[table >= 0].tolist()) == list(range(first, len(keys)))
+    for slot, (a, b) in list(enumerate(keys))[first:]:
         cell = int(key_slots.bucket_of(np.int64(a ^ b), key_slots.shift_of(len(table))))
         while table[cell] != slot:
             assert table[cell] >= 0, "an empty cell before the slot"
             cell = (cell + 1) % len(table)
+
+
+LINES = st.sampled_from([(0, 0), (-1, 4), (INT_MAX - 2, INT_MAX)])
+"""Keys of one word between these have the first slots, in their order."""
+
+
+@pytest.mark.twin("key_slots.line_up")
+@some
+@given(st.lists(KEYS), LINES)
+def test_line_up(keys: list[Key], line: tuple[int, int]) -> None:
+    slots = np.full(len(keys), -9, np.int32)
+    outside = key_slots.line_up(frozen(ints([key for key, _ in keys])), *line, slots)
+    assert outside == sum(key not in range(*line) for key, _ in keys)
+    assert outside or slots.tolist() == [range(*line).index(key) for key, _ in keys]
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -104,37 +118,37 @@ def check_table(table: Any, keys: list[Key]) -> None:
     st.lists(st.lists(st.one_of(st.none(), KEYS, KEYS), min_size=1, max_size=10), min_size=1, max_size=3),
     st.lists(st.one_of(st.none(), KEYS), max_size=8),
     st.booleans(),
-    st.sampled_from([(0, 0), (-1, 4), (INT_MAX - 2, INT_MAX)]),
+    LINES,
 )
 def test_key_slots(
-    batches: list[list[Key | None]], sought: list[Key | None], short: bool, near_range: tuple[int, int]
+    batches: list[list[Key | None]], sought: list[Key | None], short: bool, line: tuple[int, int]
 ) -> None:
-    """Keys that come, and keys that are looked up; as numbers with a short cut or as fingerprints."""
+    """Keys that come, and keys that are looked up; as numbers or as fingerprints; some have come in line."""
     if short:
         batches = [[key and (key[0], 0) for key in batch] for batch in batches]
         sought = [key and (key[0], 0) for key in sought]
-    known: list[Key] = []
-    low, high = near_range if short else (0, 0)
-    near = np.full(high - low, -1, np.int32)
-    stored, table, used = np.empty((2, 2), np.int64), np.full(4, -1, np.int32), 0
+    known: list[Key] = [(key, 0) for key in range(*line)]
+    lined = used = len(known)
+    stored, table = np.empty((8 if lined else 2, 2), np.int64), np.full(16 if lined else 4, -1, np.int32)
+    stored[:lined] = ints(known).reshape(lined, 2)
     for batch in batches:
         rows, slots, at = arrays_of(batch, short), np.full(len(batch), -9, np.int32), 0
         while True:
-            at, used = key_slots.insert_keys(*rows, at, table, stored, near, low, high, used, slots)
+            at, used = key_slots.insert_keys(*rows, at, table, stored, *line, used, slots)
             if at == len(batch):
                 break
             assert used == len(stored) and batch[at] not in known, "stopped although there was room"
             known += [key for key in dict.fromkeys(batch[:at]) if key is not None and key not in known]
             stored = np.concatenate([stored, np.empty_like(stored)])
             table = np.full(2 * len(stored), -1, np.int32)
-            key_slots.place_slots(table, stored, used)
-            check_table(table, known)
+            key_slots.place_slots(table, stored, lined, used)
+            check_table(table, known, lined)
         known += [key for key in dict.fromkeys(batch) if key is not None and key not in known]
         assert [None if slot < 0 else known[slot] for slot in slots.tolist()] == batch
         assert used == len(known) and list(map(tuple, stored[:used].tolist())) == known
-    check_table(table, known)
+    check_table(table, known, lined)
     found = np.full(len(sought), -9, np.int32)
-    key_slots.find_keys(*arrays_of(sought, short), table, stored, found)
+    key_slots.find_keys(*arrays_of(sought, short), table, stored, *line, found)
     assert found.tolist() == [known.index(key) if key in known else -1 for key in sought]
 
 

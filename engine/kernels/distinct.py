@@ -19,7 +19,7 @@ SPREAD = 0x9E3779B1
 @expand
 def find_value(cells, shift, a, b, slot):  # type: ignore[no-untyped-def]
     """The cell of this value, or the empty one where it would be."""
-    cell = bucket_of(a ^ b ^ (slot * SPREAD), shift)
+    cell = np.int64(bucket_of(a ^ b ^ (slot * SPREAD), shift))
     while cells[cell, COUNT] and not (cells[cell, 0] == a and cells[cell, 1] == b and cells[cell, 2] == slot):
         cell = (cell + 1) & (len(cells) - 1)
     return cell
@@ -32,7 +32,7 @@ def forget_value(cells, shift, cell):  # type: ignore[no-untyped-def]
     hole = cell
     at = (cell + 1) & mask
     while cells[at, COUNT]:
-        home = bucket_of(cells[at, 0] ^ cells[at, 1] ^ (cells[at, 2] * SPREAD), shift)
+        home = np.int64(bucket_of(cells[at, 0] ^ cells[at, 1] ^ (cells[at, 2] * SPREAD), shift))
         if ((at - home) & mask) >= ((at - hole) & mask):
             for k in range(4):
                 cells[hole, k] = cells[at, k]

@@ -51,7 +51,7 @@ NEVER = (1 << 63) - 1
 def find_cell(slots, table, shift, a, b):  # type: ignore[no-untyped-def]
     """Cell of the table that has this fingerprint's slot, or the empty one where it would be."""
     mask = len(table) - 1
-    cell = bucket_of(a ^ b, shift)
+    cell = np.int64(bucket_of(a ^ b, shift))
     while True:
         slot = table[cell]
         if slot < 0 or (slots[slot, A] == a and slots[slot, B] == b):
@@ -67,7 +67,7 @@ def empty_cell(slots, table, shift, cell):  # type: ignore[no-untyped-def]
     hole = cell
     at = (cell + 1) & mask
     while table[at] >= 0:
-        home = bucket_of(slots[table[at], A] ^ slots[table[at], B], shift)
+        home = np.int64(bucket_of(slots[table[at], A] ^ slots[table[at], B], shift))
         if ((at - home) & mask) >= ((at - hole) & mask):
             table[hole] = table[at]
             hole = at

@@ -27,7 +27,7 @@ FOREVER = np.iinfo(np.int64).max
 @expand
 def find_place(key, keys, taken, shift):  # type: ignore[no-untyped-def]
     """The place of a key, or the free one where it belongs."""
-    place = bucket_of(key, shift)
+    place = np.int64(bucket_of(key, shift))
     while taken[place] and keys[place] != key:
         place = (place + 1) & (len(keys) - 1)
     return place

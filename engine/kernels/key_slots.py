@@ -21,7 +21,7 @@ from .jit import expand, kernel
 def find_cell(table, keys, shift, a, b):  # type: ignore[no-untyped-def]
     """Cell of the table that has this key's slot, or the empty one where it would be."""
     mask = len(table) - 1
-    cell = bucket_of(a ^ b, shift)
+    cell = np.int64(bucket_of(a ^ b, shift))
     while True:
         slot = table[cell]
         if slot < 0 or (keys[slot, 0] == a and keys[slot, 1] == b):
@@ -98,7 +98,7 @@ def place_slots(table, keys, first, used):  # type: ignore[no-untyped-def]
     shift = shift_of(len(table))
     mask = len(table) - 1
     for slot in range(first, used):
-        cell = bucket_of(keys[slot, 0] ^ keys[slot, 1], shift)
+        cell = np.int64(bucket_of(keys[slot, 0] ^ keys[slot, 1], shift))
         while table[cell] >= 0:
             cell = (cell + 1) & mask
         table[cell] = slot

@@ -46,7 +46,7 @@ def cancel_many(ts, sign, a, b, heads, net, keep):  # type: ignore[no-untyped-de
     mask = len(heads) - 1
     first = np.empty(len(ts), np.int32)
     for i in range(len(ts)):
-        place = bucket_of(a[i] ^ (b[i] * SPREAD) ^ (ts[i] << 20), shift)
+        place = np.int64(bucket_of(a[i] ^ (b[i] * SPREAD) ^ (ts[i] << 20), shift))
         while True:
             j = heads[place]
             if j < 0:

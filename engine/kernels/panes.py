@@ -55,7 +55,7 @@ def find_slots(a, b, start, table, slot_a, slot_b, used, new_rows, out):  # type
     for i in range(start, len(a)):
         key = a[i]
         second = b[i] if wide else 0
-        cell = bucket_of(key ^ second, shift)
+        cell = np.int64(bucket_of(key ^ second, shift))
         while True:
             slot = table[cell]
             if slot < 0:
@@ -81,7 +81,7 @@ def file_slots(slot_a, slot_b, used, table):  # type: ignore[no-untyped-def]
     shift = shift_of(len(table))
     mask = len(table) - 1
     for slot in range(used):
-        cell = bucket_of(slot_a[slot] ^ slot_b[slot], shift)
+        cell = np.int64(bucket_of(slot_a[slot] ^ slot_b[slot], shift))
         while table[cell] >= 0:
             cell = (cell + 1) & mask
         table[cell] = slot
