@@ -26,6 +26,8 @@ def above(draw: Any, query: Drawn) -> Drawn:
                 "SELECT k, v FROM ({}) AS late WHERE k > 0",
                 "SELECT DISTINCT k, v FROM ({}) AS late",
                 "SELECT k, SUM(v) AS v FROM ({}) AS late GROUP BY k",
+                "SELECT k, MAX(v) AS v FROM ({}) AS late GROUP BY k",
+                "SELECT v AS k, COUNT(DISTINCT k) AS v FROM ({}) AS late GROUP BY v",
                 "SELECT COUNT(*) AS k, MAX(v) AS v FROM ({}) AS late",
                 "SELECT x.k, y.v FROM ({}) AS x JOIN (SELECT k, v FROM t) AS y ON x.k = y.k",
                 "SELECT * FROM ({}) AS x EXCEPT ALL SELECT k, v FROM t",
