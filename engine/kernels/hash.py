@@ -8,8 +8,8 @@ A place is a row number less `origin`, so that links take four bytes however man
 links visits rows from newest to oldest, so the walk ends at the first expired one and nothing that points to
 an expired row needs to be found or removed.
 
-Places are turned into unsigned numbers before they index an array: of a signed one the compiled code asks each
-time whether it counts from the end, which is a third of the time of a walk.
+Places are turned into unsigned numbers before they index an array: of a signed one the compiled code asks
+each time whether it counts from the end, which is a third of the time of a walk.
 """
 
 from __future__ import annotations

@@ -391,11 +391,16 @@ class Side:
             self.low, self.high = self.low.copy(), self.high.copy()
             silence_displaced(self.ts, self.places, self.come_ts, self.come, self.size, self.low, self.high)
 
-    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray) -> Probes:
-        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until."""
+    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray, by_age: bool) -> Probes:
+        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until.
+
+        by_age: what is too old is told when it is found, and those who find count what was `met`.
+        """
         ts = shelf.store.ts
         if not len(row_until):
             return Probes(other.low, other.high, row_until, row_until, ts.end)
+        if by_age:
+            return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end)
         row_from = np.empty(len(row_until), np.int64)
         if self.by_place:
             places = shelf.pos
