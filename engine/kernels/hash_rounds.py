@@ -79,7 +79,7 @@ def set_out(  # type: ignore[no-untyped-def]
     for number in range(at, stop):
         prober = np.uint64(number)
         key = key_low[prober]
-        place = np.int64(heads[bucket_of(key, buckets)])
+        place = np.int64(heads[np.uint64(bucket_of(key, buckets))])
         is_live = np.int64(place >= row_from[prober] - origin) & np.int64(key == key_high[prober])
         count = keep(number, place, is_live, count, walkers, places)
     return stop, inserted, count
@@ -218,7 +218,7 @@ def set_out_by_age(  # type: ignore[no-untyped-def]
     for number in range(at, stop):
         prober = np.uint64(number)
         key = key_low[prober]
-        place = np.int64(heads[bucket_of(key, buckets)])
+        place = np.int64(heads[np.uint64(bucket_of(key, buckets))])
         is_live = np.int64(place >= oldest) & np.int64(key == key_high[prober])
         count = keep(number, place, is_live, count, walkers, places)
     return stop, inserted, count, oldest
