@@ -176,10 +176,26 @@ def count_pairs(  # type: ignore[no-untyped-def]
 
 
 @expand
-def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
+def has_crowds(first, most):  # type: ignore[no-untyped-def]
+    """Whether a bucket of a table of slices needs a search, as far as `most` looks tell."""
+    crowds = np.int64(len(first) > most)
+    for bucket in range(min(len(first), most)):
+        crowds |= np.int64(first[np.uint64(bucket)] < 0)
+    return crowds != 0
+
+
+@expand
+def add_ages(ages, count, ends, first, shift, is_crowded, histogram):  # type: ignore[no-untyped-def]
     """Count ages by slice, in a loop of its own: the arrays of both would not fit into registers."""
-    for i in range(count):
-        histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
+    if is_crowded:
+        for i in range(count):
+            histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
+    else:  # no jump at all
+        last = len(first) - 1
+        for i in range(count):
+            age = ages[np.uint64(i)]
+            start = np.uint64(first[np.uint64(min(age >> shift, last))])
+            histogram[start + np.uint64(ends[start] <= age)] += 1
 
 
 @expand
@@ -269,7 +285,7 @@ def count_slices(  # type: ignore[no-untyped-def]
     ends, first, shift: see slices.py, no end beyond `size`; histogram: int64 by slice, added to. Those that
     are older than all slices, and so of no one's concern, come last in it.
     """
-    older = histogram[len(ends)]
+    older, is_crowded = histogram[len(ends)], has_crowds(first, len(times))
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     ages = np.empty(AGES, np.int64)
@@ -285,7 +301,7 @@ def count_slices(  # type: ignore[no-untyped-def]
         seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
         while count:
             if found + count > AGES:
-                add_ages(ages, found, ends, first, shift, histogram)
+                add_ages(ages, found, ends, first, shift, is_crowded, histogram)
                 total += found
                 found = np.int64(0)
             left = np.int64(0)
@@ -296,7 +312,7 @@ def count_slices(  # type: ignore[no-untyped-def]
                 place = np.int64(links[np.uint64(place)])
                 left = keep(prober, place, place >= oldest, left, walkers, places)
             count = left
-    add_ages(ages, found, ends, first, shift, histogram)
+    add_ages(ages, found, ends, first, shift, is_crowded, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return total + found - (histogram[len(ends)] - older), inserted, seen
 
