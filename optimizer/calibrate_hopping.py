@@ -55,9 +55,14 @@ QUERIES = {
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT k, v FROM a {w} UNION ALL "
     "SELECT k, v FROM b {w}) AS u GROUP BY k",
 }
-MATCHES = {"join": (0.25, 6.0), "joins": (0.25, 2.0), "anti": (0.25, 6.0), "panes": (2.0, 50.0)}
-MATCHES["except"] = (0.1, 0.5, 2.0)
-MATCHES["groups"] = MATCHES["panes"]
+MATCHES: dict[str, tuple[float, ...]] = {
+    "join": (0.25, 6.0),
+    "joins": (0.25, 2.0),
+    "anti": (0.25, 6.0),
+    "except": (0.1, 0.5, 2.0),
+    "panes": (2.0, 50.0),
+    "groups": (2.0, 50.0),
+}
 MODES: tuple[Forced, ...] = ("DIDO", "DICO", "CICO", "CIDO")
 
 Clock = Callable[[], float]

@@ -12,7 +12,7 @@ Logical trees in, logical trees out. Whatever the plan, modes are assigned by co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -104,6 +104,14 @@ class HoppingPlan:
     operators: tuple[OperatorCosts, ...]
     orders: tuple[tuple[str, float], ...] = ()
     """Other last steps of the topmost joins, with seconds per hop up to there."""
+    panes: bool = True
+    """Whether aggregates may run by panes."""
+    is_measured: bool = False
+    """Whether modes were assigned by what was measured while it ran."""
+
+
+Decide = Callable[[Query, Forced, bool], HoppingPlan]
+"""Chooses the plan of a query: forced modes, and whether there may be panes, are given."""
 
 
 class HoppingOptimizer:
@@ -114,14 +122,16 @@ class HoppingOptimizer:
         self._weights = weights
         self._strategy = strategy
 
-    def __call__(self, query: Query, forced: Forced = "auto") -> HoppingPlan:
-        """The plan of a query; a forced mode for all is kept to by the search, others by their operators."""
+    def __call__(self, query: Query, forced: Forced = "auto", panes: bool = True) -> HoppingPlan:
+        """The plan of a query; a forced mode for all is kept to by the search, others by their operators.
+
+        panes: whether aggregates may run by panes.
+        """
         assert query.hop is not None, "a hopping query"
         only = None if not isinstance(forced, str) or forced == "auto" else reads(known_mode(forced))
         estimates = Estimates(self._rates, query.hop.size_us)
-        return optimize_hopping(
-            query, Pricer(estimates, HoppingCosts(self._weights, only)), self._strategy, forced
-        )
+        pricer = Pricer(estimates, HoppingCosts(self._weights, only), panes)
+        return optimize_hopping(query, pricer, self._strategy, forced)
 
 
 def optimize_hopping(
@@ -156,6 +166,7 @@ def optimize_hopping(
         tuple(others),
         operator_costs(chosen, pricer),
         tuple(orders[:MOST_SHOWN]),
+        pricer.panes,
     )
 
 
