@@ -345,8 +345,8 @@ def write_shape(node: Node) -> str:
         case UnionAll():
             return f"({' UNION ALL '.join(map(write_shape, node.inputs))})"
         case Distinct():
-            return f"DISTINCT {write_shape(node.input)}"
+            return f"distinct({write_shape(node.input)})"
         case Aggregate():
-            return f"GROUPS {write_shape(node.input)}"
+            return f"groups({write_shape(node.input)})"
         case _:
             return write_shape(node.input)

@@ -62,6 +62,20 @@ class Watch:
             return None
         return with_modes(plan, best, now, pricer)
 
+    def shown(
+        self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], weights: Weights
+    ) -> dict[str, Assigned]:
+        """The operators of the plan with what they have shown since the last look, by name."""
+        hops, last = last_hop(plan.query, pipeline, streams)
+        if last is None or self.since is None or last < self.since + hops.size:
+            return {}
+        estimates = self.estimates(plan, pipeline, streams, last)
+        pricer = Pricer(estimates, HoppingCosts(weights), plan.panes)
+        now = assign_modes(plan.query.root, pricer, emitted_by(plan.query), plan.modes)
+        known = rows_given(pipeline, modes_of(plan))
+        named = zip(plan.operators, now.operators(), strict=True)
+        return {one.name: shown for one, shown in named if one.name in known}
+
     def begin(self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], last: int) -> None:
         """Measure from this boundary on."""
         self.since, self.given = last, rows_given(pipeline, modes_of(plan))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.plan import PlanNode
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
+    from penstock.optimizer.assign_modes import Assigned
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.optimize_hopping import Decide, HoppingPlan
     from penstock.optimizer.plan_query import Planned
@@ -367,7 +368,9 @@ class Engine:
         shared = SharedJoins(self._rates, self._weights, analyze)
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
-            explainer.query(query._bound, query._pipeline, query.complete_from, query._how())
+            explainer.query(
+                query._bound, query._pipeline, query.complete_from, query._how(), self._shown(query, analyze)
+            )
             for query in self._queries.values()
         ]
         groups = [shared.group(one) for one in self._runtime.groups.values() if len(one.members) > 1]
@@ -593,6 +596,12 @@ class Engine:
         if self._expiry == "auto":
             for query in self._queries.values():
                 self._reconsider_expiry(query)
+
+    def _shown(self, query: Query, analyze: bool) -> dict[str, Assigned]:
+        """What the operators of a hopping query have shown, if that is asked for."""
+        if not analyze or query._decided is None or query._watch is None:
+            return {}
+        return query._watch.shown(query._decided, query._pipeline, self._runtime.streams, self._weights)
 
     def _reconsider_modes(self, query: Query) -> None:
         """Let a hopping query run in other modes, if those are clearly cheaper by what was measured."""
