@@ -107,7 +107,7 @@ def _why_not_monotone(nodes: list[Node]) -> str | None:
             case Distinct():
                 return "DISTINCT takes a row back when its last duplicate leaves"
             case SetOperation():
-                return f"{node.kind.upper()}{' ALL' if node.all else ''} takes rows back"
+                return f"{node.word} takes rows back"
             case Join(kind="semi"):
                 return "EXISTS takes a row back when its partner leaves"
             case Join(kind="anti"):

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from .assign_modes import Assigned
 from .logical import Join, SetOperation
 from .modes import Form, Mode, reads, writes
-from .optimize_hopping import HoppingPlan, write_shape
+from .optimize_hopping import HoppingPlan
+from .write_shape import write_shape
 
 WINDOW_MODES: dict[Form, Mode] = {"delta": "DIDO", "complete": "DICO"}
 """Of a window, by what it writes."""
