@@ -94,7 +94,10 @@ class Estimates:
     def joined(self, node: Join, left: Flow, right: Flow) -> Flow:
         """The rows of a join of any kind."""
         if node.kind in ("semi", "anti"):
-            return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+            met = self.condition(node).keys * left.rows
+            return Flow(
+                left.rows * self.left_by(node.position), self.compared(node.position, left, right, met)
+            )
         parts = together(left.parts, right.parts)
         rows = left.rows * right.rows * self.condition(node).pairs
         if node.kind in ("left", "full"):
@@ -107,11 +110,17 @@ class Estimates:
         if node.kind == "union":
             parts = together(left.parts, right.parts)
             return Flow((left.rows + right.rows) * DEFAULT_DISTINCT, parts)
-        return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+        parts = self.compared(node.position, left, right, 1.0)
+        return Flow(left.rows * self.left_by(node.position), parts)
 
-    def compared(self, position: Position, left: Flow, right: Flow) -> Parts:
-        """Parts of a left input that is compared with a right one: that touches the rows it takes away."""
-        return together(left.parts, touched(right.parts, 1 - self.left_by(position)))
+    def compared(self, position: Position, left: Flow, right: Flow, met: float) -> Parts:
+        """Parts of a left input that is compared with a right one: that touches the rows it takes away.
+
+        met: rows of the left that one of the right meets; a few rows cannot change a long answer.
+        """
+        remains = self.left_by(position)
+        most = met * right.rows / max(left.rows * remains, 1e-9)
+        return together(left.parts, touched(right.parts, min(1 - remains, most)))
 
     def left_by(self, position: Position) -> float:
         """Of its left input's rows, the share that the operator at this place leaves."""

@@ -17,9 +17,8 @@ def write_shape(node: Node) -> str:
             return f"({write_shape(node.left)} {node.word} {write_shape(node.right)})"
         case UnionAll():
             return f"({' UNION ALL '.join(map(write_shape, node.inputs))})"
-        case Distinct():
-            return f"distinct({write_shape(node.input)})"
-        case Aggregate():
-            return f"groups({write_shape(node.input)})"
+        case Distinct() | Aggregate():
+            word, below = "distinct" if isinstance(node, Distinct) else "groups", write_shape(node.input)
+            return word + (below if below.startswith("(") else f"({below})")
         case _:
             return write_shape(node.input)
