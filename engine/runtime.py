@@ -199,9 +199,19 @@ class Runtime:
             self._sync(group)
         pipeline.plan, pipeline.started = plan, self.starts()
 
-    def replan(self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom) -> None:
-        """Let a query go over to another plan of the same answer, as soon as that has caught up."""
-        self.heirs.start(name, plan, approach, exact_from)
+    def replan(
+        self,
+        name: str,
+        plan: PlanNode,
+        approach: Approach,
+        exact_from: ExactFrom,
+        netting: Netting | None = None,
+    ) -> None:
+        """Let a query go over to another plan of the same answer, as soon as that has caught up.
+
+        netting: how its changes are netted, if not as before.
+        """
+        self.heirs.start(name, plan, approach, exact_from, None, netting)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
