@@ -88,6 +88,8 @@ class Files:
         self._path = path
         self._format = format
         self._options = options
+        self._for_driver: bool | None = None
+        """Whether the driver writes the files itself; asked of Java once."""
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         check_columns(schemas)
@@ -113,7 +115,9 @@ class Files:
             files.delete(folder, True)
 
     def write(self, session: SparkSession, results: Mapping[str, pa.Table], batch_id: int) -> None:
-        if self._is_for_driver(session):
+        if self._for_driver is None:
+            self._for_driver = self._is_for_driver(session)
+        if self._for_driver:
             for name, table in results.items():
                 folder = Path(local_path(self._path), f"query={folder_name(name)}", f"batch={batch_id}")
                 write_parquet(label_instants(table), folder)
