@@ -334,10 +334,10 @@ class Runtime:
         else:
             members: list[Member | PaneMember | Share] = [*owner.members]
             later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
-            for pipeline in list(dict.fromkeys(one for who in members for one in self._queries_of(who))):
+            for pipeline in list(dict.fromkeys(one for who in members for one in self.queries_of(who))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
 
-    def _queries_of(self, member: Member | PaneMember | Share) -> list[Pipeline]:
+    def queries_of(self, member: Member | PaneMember | Share) -> list[Pipeline]:
         """The query whose share this is, or the queries that read the part whose share it is."""
         name = member.name
         for pipeline in (self.pipelines.get(name), self.heirs.find(name)):  # a query may be named `q.next`
@@ -347,7 +347,7 @@ class Runtime:
 
     def _fail_member(self, member: Member | PaneMember, error: Exception) -> None:
         """Stop a query whose share in a join or in panes cannot be known."""
-        for pipeline in self._queries_of(member):
+        for pipeline in self.queries_of(member):
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
 

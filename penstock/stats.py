@@ -116,5 +116,5 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
 
 def queries_of(runtime: Runtime, members: Iterable[Member]) -> list[str]:
     """The queries that members of a join stand for, also by parts that several read."""
-    names = [one.name for member in members for one in runtime._queries_of(member.name)]
+    names = [one.name for member in members for one in runtime.queries_of(member)]
     return list(dict.fromkeys(names))

@@ -9,7 +9,9 @@ layout):
 
     <outputLocation>/query=<name>/batch=<id>/results.parquet
 
-The rows are those of one stream, or of several, tagged by `tag_streams`.
+The rows are those of one stream, or of several, tagged by `tag_streams`. Spark does not tell a format its
+watermark: time comes as far as the rows of each stream show, and a silent stream holds up a join. The sink
+for foreachBatch hears of it.
 """
 
 from __future__ import annotations
