@@ -192,14 +192,16 @@ def bench_capacity(outcome: Outcome, scale: Scale, out: Path) -> Behind:
         speeds = [capacity(point, expiry) for point in many]
         note = f"{min(speeds):,.0f} to {max(speeds):,.0f} over multiplicities"
         outcome.add(group, expiry, sum(speeds) / len(speeds), "rows/s", note=note)
-    for name, ratios in (
-        (
-            "time-message / nta, join operators as planned",
-            [capacity(p, "time-message") / capacity(p, "nta") for p in many],
-        ),
-        ("ChangeJoin alone, messages / negatives", [p.alone[ALONE] / p.alone[ALONE_AGAIN] for p in many]),
+    planned = [(capacity(p, "time-message"), capacity(p, "nta")) for p in many]
+    alone = [(p.alone[ALONE], p.alone[ALONE_AGAIN]) for p in many]
+    for name, speeds_of in (
+        ("time-message / nta, join operators as planned", planned),
+        ("ChangeJoin alone, messages / negatives", alone),
     ):
-        note = f"{min(ratios):.2f} to {max(ratios):.2f} over multiplicities; the paper: about 2"
+        ratios = [one / other for one, other in speeds_of]
+        costs = [1e9 * sum(1 / speeds[i] for speeds in speeds_of) / len(speeds_of) for i in (0, 1)]
+        note = f"{min(ratios):.2f} to {max(ratios):.2f} over multiplicities; the paper: about 2; "
+        note += f"{costs[0]:.0f} against {costs[1]:.0f} ns a row"
         outcome.add(group, name, sum(ratios) / len(ratios), "x", note=note)
     heavy = paper_selectivity(outcome, scale, step_us)
     note = f"selectivity 0.01: {0.01 * RATE * WINDOW_S:g} partners per row, pairs make the cost"

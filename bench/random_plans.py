@@ -10,7 +10,7 @@ from penstock.optimizer.bind import bind_query
 from penstock.optimizer.catalog import Catalog, ColumnDef, StreamDef
 from penstock.optimizer.estimate_flows import Estimates
 from penstock.optimizer.hopping_cost import HoppingCosts
-from penstock.optimizer.logical import Join, Node, Query, SetOperation, inputs_of
+from penstock.optimizer.logical import Join, Query, SetOperation, nodes_of
 from penstock.optimizer.parse import parse_query
 from penstock.optimizer.statistics import Rates
 from penstock.optimizer.weights import Weights
@@ -80,13 +80,8 @@ def random_prices(random: Random, query: Query, weights: Weights) -> Pricer:
     keys = {(stream, column): 10 ** random.uniform(0, 5) for stream in STREAMS for column in "kv"}
     remains = {
         node.position: random.uniform(0.05, 0.95)
-        for node in walk(query.root)
+        for node in nodes_of(query.root)
         if isinstance(node, Join | SetOperation)
     }
     assert query.hop is not None
     return Pricer(Estimates(rates, query.hop.size_us, keys, remains), HoppingCosts(weights))
-
-
-def walk(node: Node) -> list[Node]:
-    """The node and all below it."""
-    return [node, *(one for part in inputs_of(node) for one in walk(part))]

@@ -20,6 +20,7 @@ from .join import KEYS as W1_KEYS
 from .join import RATE, SLICE_ROWS, STEP_US, WINDOW_S, WINDOW_US, cpu_ratio, engine_feeds
 from .outcome import Outcome, Target
 from .race import Timing, race
+from .sharing_delivery import bench_delivery
 from .sharing_figures import Scale, bench_figures
 from .sharing_peers import Ask, DuckDbShared, PolarsShared, Tally, even_windows, expected_counts, form_runners
 from .sharing_strategies import Lap, Runner, contestant, even_values, newcomers, selection_sets, start_all
@@ -50,6 +51,7 @@ class Size:
     polars_rows: int
     w4_rows: int
     selections: int  # queries with a selection
+    delivered_rows: int
     changes: int  # queries added, and dropped
     rounds: int
     scale: Scale
@@ -57,12 +59,13 @@ class Size:
 
 FULL = Size(
     rows=1_000_000, numbers=(1, 12, 100, 1_000, 10_000), few=100, separate_rows=2 * SLICE_ROWS,
-    polars_rows=100_000, w4_rows=100_000, selections=1_000, changes=20, rounds=5,
+    polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000, changes=20, rounds=5,
     scale=Scale((20, 40, 60, 80), 4, 90, 2, 2),
 )  # fmt: skip
 QUICK = Size(
     rows=2 * SLICE_ROWS, numbers=(1, 12, 100, 1_000), few=100, separate_rows=25_000, polars_rows=20_000,
-    w4_rows=20_000, selections=1_000, changes=5, rounds=2, scale=Scale((20, 80), 1, 36, 3, 1, (12, 36)),
+    w4_rows=20_000, selections=1_000, delivered_rows=40_000, changes=5, rounds=2,
+    scale=Scale((20, 80), 1, 36, 3, 1, (12, 36)),
 )  # fmt: skip
 
 
@@ -78,6 +81,8 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     bench_trio(outcome, size)
     tell(f"{size.selections:,} queries with a selection each")
     bench_selections(outcome, size)
+    tell("few queries that are given rows")
+    bench_delivery(outcome, size.delivered_rows, size.rounds)
     tell("queries that come and go")
     bench_changes(outcome, size)
     tell("the paper's figures")

@@ -33,13 +33,14 @@ SELECTED = 0.01  # of the pairs, on average, by queries with a selection each
 
 
 def start_all(
-    asks: Sequence[Ask], sharing: str, index: str | tuple[str, str] = "auto"
+    asks: Sequence[Ask], sharing: str, index: str | tuple[str, str] = "auto", counting: bool = True
 ) -> tuple[Engine, list[Query]]:
-    """An engine with every query counting its results."""
+    """An engine with every query counting its results, or giving them."""
     engine = Engine(sharing=sharing, index=index)
     engine.execute(CREATE)
     queries = [
-        engine.query(ask.sql, name=f"ask{place}", count_only=True) for place, ask in enumerate(asks, start=1)
+        engine.query(ask.sql, name=f"ask{place}", count_only=counting)
+        for place, ask in enumerate(asks, start=1)
     ]
     return engine, queries
 
@@ -104,11 +105,12 @@ class Lap:
 class Runner:
     """An engine that runs laps; started, with its windows full, before the first one."""
 
-    def __init__(self, lap: Lap, asks: Sequence[Ask], sharing: str = "auto") -> None:
+    def __init__(self, lap: Lap, asks: Sequence[Ask], sharing: str = "auto", counting: bool = True) -> None:
         self.lap = lap
         self.asks = asks
         self.laps = 0
-        self._engine, self._queries = start_all(asks, sharing)
+        self._engine, self._queries = start_all(asks, sharing, counting=counting)
+        self._read = [] if counting else self._queries
         for name, stream in zip("ab", lap.filling(), strict=True):
             self._engine.push(name, stream.table)
         self._engine.advance(lap.length_us)
@@ -122,6 +124,8 @@ class Runner:
         for a, b in feed.slices:
             self._engine.push("a", a)
             self._engine.push("b", b)
+            for query in self._read:
+                query.results()
         self.laps += 1
         self._engine.advance((self.laps + 1) * self.lap.length_us)
         return 0

@@ -98,9 +98,9 @@ class Ingest:
 
     def advance(self, ts: int) -> None:
         """Time has come to `ts`: nothing below it follows."""
-        if ts > BEGINNING:
+        if ts > self.watermark:
             self.progress.begin(ts)
-        self.watermark = max(self.watermark, ts)
+            self.watermark = ts
         self._release()
 
     def close(self) -> None:

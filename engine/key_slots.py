@@ -36,6 +36,8 @@ class KeySlots:
     """The keys that have come."""
 
     def __init__(self) -> None:
+        self._keys = np.empty((0, 2), np.int64)
+        self._table = np.empty(0, np.int32)
         self.clear()
 
     def clear(self) -> None:

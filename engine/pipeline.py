@@ -74,9 +74,7 @@ class Part:
     @property
     def everything(self) -> Iterator[Part]:
         """All parts it reads, also through others, and itself last; one read twice comes twice."""
-        for part in self.parts.values():
-            yield from part.everything
-        yield self
+        return (part for part, _ in self.readings)
 
     def has(self, member: Member | PaneMember | Share) -> bool:
         """Whether that is its share in a join, in panes or in selects in common."""
@@ -87,7 +85,7 @@ class Part:
     def readings(self) -> Iterator[tuple[Part, int | None]]:
         """The same, each with the time up to which whoever reads it lacks rows, if it came late."""
         for number, part in self.parts.items():
-            *below, (_, _) = part.readings
+            *below, _ = part.readings
             yield from below
             yield part, self.late.get(number)
         yield self, None

@@ -199,9 +199,19 @@ class Runtime:
             self._sync(group)
         pipeline.plan, pipeline.started = plan, self.starts()
 
-    def replan(self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom) -> None:
-        """Let a query go over to another plan of the same answer, as soon as that has caught up."""
-        self.heirs.start(name, plan, approach, exact_from)
+    def replan(
+        self,
+        name: str,
+        plan: PlanNode,
+        approach: Approach,
+        exact_from: ExactFrom,
+        netting: Netting | None = None,
+    ) -> None:
+        """Let a query go over to another plan of the same answer, as soon as that has caught up.
+
+        netting: how its changes are netted, if not as before.
+        """
+        self.heirs.start(name, plan, approach, exact_from, None, netting)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
@@ -322,12 +332,12 @@ class Runtime:
             for pipeline in owner.queries:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
-            members = list(owner.members)
+            members: list[Member | PaneMember | Share] = [*owner.members]
             later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
-            for pipeline in list(dict.fromkeys(one for who in members for one in self._queries_of(who))):
+            for pipeline in list(dict.fromkeys(one for who in members for one in self.queries_of(who))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
 
-    def _queries_of(self, member: Member | PaneMember | Share) -> list[Pipeline]:
+    def queries_of(self, member: Member | PaneMember | Share) -> list[Pipeline]:
         """The query whose share this is, or the queries that read the part whose share it is."""
         name = member.name
         for pipeline in (self.pipelines.get(name), self.heirs.find(name)):  # a query may be named `q.next`
@@ -337,7 +347,7 @@ class Runtime:
 
     def _fail_member(self, member: Member | PaneMember, error: Exception) -> None:
         """Stop a query whose share in a join or in panes cannot be known."""
-        for pipeline in self._queries_of(member):
+        for pipeline in self.queries_of(member):
             if pipeline.error is None:
                 self._fail_query(pipeline, error, [])
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from .batch import Batch
 from .build_operator import Approach
+from .hops import Hops
 from .known_content import begins
-from .operators.sink import Sink
+from .operators.hop_answer import HopAnswer
+from .operators.sink import Netting, Sink
 from .pipeline import Part, Pipeline
 from .plan import PlanNode, SourceNode, hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
 from .queue import BEGINNING, Outlet, Queue
@@ -34,11 +36,15 @@ Done = Callable[[int | None], None]
 
 @dataclass(slots=True)
 class Heir:
-    """A plan that is catching up. done: it has another answer, and somebody asks when that begins."""
+    """A plan that is catching up. done: it has another answer, and somebody asks when that begins.
+
+    netting: how its changes are to be netted, if not as those of the plan at work.
+    """
 
     pipeline: Pipeline
     exact_from: ExactFrom
     done: Done | None
+    netting: Netting | None = None
 
 
 class Succession:
@@ -52,15 +58,22 @@ class Succession:
         return name in self._heirs
 
     def start(
-        self, name: str, plan: PlanNode, approach: Approach, exact_from: ExactFrom, done: Done | None = None
+        self,
+        name: str,
+        plan: PlanNode,
+        approach: Approach,
+        exact_from: ExactFrom,
+        done: Done | None = None,
+        netting: Netting | None = None,
     ) -> None:
         """Begin with a plan that takes over as soon as it has caught up; one begun before is forgotten."""
         self.drop(name)
         failed, old = self._runtime._failures.append, self._runtime.pipelines[name].sink
         sink = Sink(old.schema, Queue(), name + NEXT, True, failed, old.is_changes)
+        sink.by_hops = old.by_hops and done is None  # what is of no hop that is over is the query's then
         heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
         self._runtime._start(heir, counting=False)  # counting or not, the sink will be that of the query
-        self._heirs[name] = Heir(heir, exact_from, done)
+        self._heirs[name] = Heir(heir, exact_from, done, netting)
 
     def find(self, name: str) -> Pipeline | None:
         """The plan of that name that is catching up, or the query that it has become."""
@@ -101,6 +114,9 @@ class Succession:
         since = heir.exact_from(next_)
         if since is not None and since > come - (heir.done is None):
             return
+        hops = hops_of(next_.plan)
+        if heir.done is None and hops is not None and not self._have_said(pipeline, next_, hops, come, since):
+            return
         change: Batch | None = None
         if heir.done is not None:
             at = begins(next_.plan, outlet_of(next_))
@@ -115,9 +131,23 @@ class Succession:
                 return  # the answer of this boundary is out
         del self._heirs[name]
         self._take_over(pipeline, next_, change)
+        if heir.netting is not None:
+            pipeline.sink.net(heir.netting, plan_types(next_.plan))
         if heir.done is not None:
             is_first = since is None and pipeline.sink.last_ts <= BEGINNING
             heir.done(None if is_first else at)
+
+    def _have_said(
+        self, pipeline: Pipeline, heir: Pipeline, hops: Hops, come: int, since: int | None
+    ) -> bool:
+        """Whether both plans of a hopping query have said the last hop's answer, the heir an exact one."""
+        last = hops.last(come - 1)
+        if since is not None and since > last:
+            return False
+        return all(
+            outlet_of(one).punctuation > last and one.sink.inputs[0].frontier > last
+            for one in (pipeline, heir)
+        )
 
     def _difference(self, pipeline: Pipeline, heir: Pipeline, at: int) -> Batch:
         from .contents import Contents, difference
@@ -132,11 +162,13 @@ class Succession:
     def _take_over(self, pipeline: Pipeline, heir: Pipeline, change: Batch | None) -> None:
         runtime, sink = self._runtime, pipeline.sink
         sink.counters.rows_in, pipeline.tally = pipeline.count, None
+        sink.flips += sum(one.flips for one in pipeline.all_operators if isinstance(one, HopAnswer))
         runtime._stop(pipeline)
         for one in heir.parts.values():
             one.users[one.users.index(heir)] = pipeline
         outlet = outlet_of(heir)
         outlet.queues.remove(heir.sink.inputs[0])
+        waiting = list(heir.sink.inputs[0].batches)  # of a hop that is not over
         runtime._forget(heir.sink)
         for has in fields(Part):
             if has.name not in ("name", "output", "users", "taps"):
@@ -148,6 +180,8 @@ class Succession:
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(heir.plan)
         runtime._connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
+        for batch in waiting:
+            sink.inputs[0].put(batch)
         for operator in pipeline.own_operators:
             runtime._owners[operator] = pipeline
         runtime._ready.enter(sink)

@@ -63,9 +63,11 @@ Options = Mapping[Form, Assigned]
 class Pricer:
     """Prices plans by estimates of rows and the formulas of hopping_cost.py."""
 
-    def __init__(self, estimates: Estimates, costs: HoppingCosts) -> None:
+    def __init__(self, estimates: Estimates, costs: HoppingCosts, panes: bool = True) -> None:
+        """panes: whether aggregates may run by panes."""
         self.estimates = estimates
         self.costs = costs
+        self.panes = panes
 
     def flow(self, node: Node) -> Flow:
         """What a node gives."""
@@ -78,8 +80,8 @@ class Pricer:
             case StreamScan():
                 return costs.window(out)
             case Join(kind="inner"):
-                met = self.estimates.condition(node).keys * inputs[0].rows * inputs[1].rows
-                return costs.join(inputs[0], inputs[1], met, out)
+                shares = self.estimates.condition(node)
+                return costs.join(inputs[0], inputs[1], out.rows * shares.keys / shares.pairs, out)
             case Join():
                 met = self.estimates.condition(node).keys * inputs[0].rows * inputs[1].rows
                 return costs.match(inputs[0], inputs[1], met, out)
@@ -88,6 +90,8 @@ class Pricer:
             case UnionAll():
                 return costs.union(out)
             case Aggregate():
+                if not self.panes:
+                    return costs.group(inputs[0], out)
                 hops = Hops(self.estimates.hop_us)
                 forms = [form for form in FORMS if plan_panes(node, hops, form) is not None]
                 return costs.panes(inputs[0], out, forms)

@@ -28,7 +28,7 @@ from .bind import bind_query
 from .catalog import Catalog, ColumnDef, StreamDef
 from .estimate_flows import Estimates
 from .hopping_cost import HoppingCosts
-from .logical import Join, Node, Query, SetOperation, inputs_of, streams_of
+from .logical import Join, Query, SetOperation, nodes_of, streams_of
 from .modes import Forced, Form, fill_modes, forced_modes
 from .parse import parse_query
 from .plan_query import plan_query
@@ -55,9 +55,14 @@ QUERIES = {
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT k, v FROM a {w} UNION ALL "
     "SELECT k, v FROM b {w}) AS u GROUP BY k",
 }
-MATCHES = {"join": (0.25, 6.0), "joins": (0.25, 2.0), "anti": (0.25, 6.0), "panes": (2.0, 50.0)}
-MATCHES["except"] = (0.1, 0.5, 2.0)
-MATCHES["groups"] = MATCHES["panes"]
+MATCHES: dict[str, tuple[float, ...]] = {
+    "join": (0.25, 6.0),
+    "joins": (0.25, 2.0),
+    "anti": (0.25, 6.0),
+    "except": (0.1, 0.5, 2.0),
+    "panes": (2.0, 50.0),
+    "groups": (2.0, 50.0),
+}
 MODES: tuple[Forced, ...] = ("DIDO", "DICO", "CICO", "CIDO")
 
 Clock = Callable[[], float]
@@ -134,7 +139,7 @@ def priced(point: Point, query: Query, weights: Weights) -> float:
     keys = {(stream, "k"): float(point.keys) for stream in STREAMS}
     remains = {
         node.position: remaining(node, point.matches)
-        for node in nodes(query.root)
+        for node in nodes_of(query.root)
         if isinstance(node, Join | SetOperation)
     }
     assert query.hop is not None, "a hopping query"
@@ -149,10 +154,6 @@ def remaining(node: Join | SetOperation, matches: float) -> float:
     """Of the left input's rows, the share without an equal one in the right; of a difference, once each."""
     alone = math.exp(-matches)
     return alone if isinstance(node, Join) else alone * (1 - alone) / matches
-
-
-def nodes(node: Node) -> list[Node]:
-    return [node, *(one for part in inputs_of(node) for one in nodes(part))]
 
 
 def fit(counts: NDArray, wanted: NDArray) -> NDArray:

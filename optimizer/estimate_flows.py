@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock.engine.expression import Call, Column, Expression, columns_of, conjuncts
 
 from .flatten_input import flatten_input
-from .hopping_cost import Flow, Parts, together, touched
+from .hopping_cost import Flow, together, touched
 from .logical import (
     Aggregate,
     Distinct,
@@ -33,6 +33,7 @@ from .statistics import DEFAULT_HALF, DEFAULT_KEYS, DEFAULT_PASS, UNBOUNDED_S, R
 
 TABLE_ROWS = 1_000.0  # of a table nothing is known of
 DEFAULT_REMAINS = 0.5  # of the rows of a difference, intersection, semi or anti join's left input
+LEAST_LEFT = 1e-9
 DEFAULT_DISTINCT = 0.5  # of rows that differ from all others
 
 Origin = tuple[str, str]
@@ -94,7 +95,9 @@ class Estimates:
     def joined(self, node: Join, left: Flow, right: Flow) -> Flow:
         """The rows of a join of any kind."""
         if node.kind in ("semi", "anti"):
-            return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+            hanging = self.hanging(node.position, right, self.condition(node).keys)
+            parts = together(left.parts, touched(right.parts, hanging))
+            return Flow(left.rows * self.left_by(node.position), parts)
         parts = together(left.parts, right.parts)
         rows = left.rows * right.rows * self.condition(node).pairs
         if node.kind in ("left", "full"):
@@ -107,11 +110,18 @@ class Estimates:
         if node.kind == "union":
             parts = together(left.parts, right.parts)
             return Flow((left.rows + right.rows) * DEFAULT_DISTINCT, parts)
-        return Flow(left.rows * self.left_by(node.position), self.compared(node.position, left, right))
+        hanging = self.hanging(node.position, right, 1 / max(left.rows, LEAST_LEFT))
+        parts = together(left.parts, touched(right.parts, hanging))
+        return Flow(left.rows * self.left_by(node.position), parts)
 
-    def compared(self, position: Position, left: Flow, right: Flow) -> Parts:
-        """Parts of a left input that is compared with a right one: that touches the rows it takes away."""
-        return together(left.parts, touched(right.parts, 1 - self.left_by(position)))
+    def hanging(self, position: Position, right: Flow, met: float) -> float:
+        """Of the answer of a left input that is compared with a right one, the share that hangs on that.
+
+        These are the rows that it takes away; but a few rows of the right cannot change a long answer. met:
+        of the left's rows, the share that one of the right meets.
+        """
+        remains = self.left_by(position)
+        return min(1 - remains, met * right.rows / max(remains, LEAST_LEFT))
 
     def left_by(self, position: Position) -> float:
         """Of its left input's rows, the share that the operator at this place leaves."""

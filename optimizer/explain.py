@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ from penstock.engine.plan import (
 )
 from penstock.engine.types import SqlType
 
+from .assign_modes import Assigned
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental, mode_line
@@ -85,8 +86,12 @@ class Explainer:
         pipeline: Pipeline,
         exact_from: datetime.datetime | None,
         decided: HoppingPlan | None = None,
+        shown: Mapping[str, Assigned] | None = None,
     ) -> Description:
-        """A query and everything below it; exact_from: None if from the start, the latest time if not yet."""
+        """A query and everything below it; exact_from: None if from the start, the latest time if not yet.
+
+        shown: of a hopping query, the operators with what they have shown while running.
+        """
         numbers = itertools.count()
         plan = self._node(pipeline.plan, pipeline, numbers, 0, pipeline)
         names = [one.name for one in query.fields]
@@ -100,7 +105,7 @@ class Explainer:
         if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
             self._expiry(top, pipeline)
         if decided is not None:
-            explain_hopping(top, decided)
+            explain_hopping(top, decided, shown or {})
         if pipeline.error is not None:
             top.lines.append(f"stopped: {pipeline.error}")
             top.data["error"] = str(pipeline.error)

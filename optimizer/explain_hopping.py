@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from .modes import Form, Mode, reads
-from .optimize_hopping import HoppingPlan, write_shape
+from .assign_modes import Assigned
+from .logical import Join, SetOperation
+from .modes import Form, Mode, reads, writes
+from .optimize_hopping import HoppingPlan
+from .write_shape import write_shape
 
 WINDOW_MODES: dict[Form, Mode] = {"delta": "DIDO", "complete": "DICO"}
 """Of a window, by what it writes."""
@@ -21,8 +25,11 @@ class Described(Protocol):
     def below(self) -> list[Any]: ...
 
 
-def explain_hopping(top: Described, plan: HoppingPlan) -> None:
-    """Add the choice to the description of a query, and to each operator what it costs."""
+def explain_hopping(top: Described, plan: HoppingPlan, shown: Mapping[str, Assigned]) -> None:
+    """Add the choice to the description of a query, and to each operator what it costs.
+
+    shown: the operators with what they have shown while running, by name.
+    """
     top.lines += plan_lines(plan)
     top.data["hopping"] = {
         "optimize": plan.strategy,
@@ -34,6 +41,8 @@ def explain_hopping(top: Described, plan: HoppingPlan) -> None:
     }
     known = {one.name: one for one in plan.operators}
     below = {one.name: other for one, other in zip(plan.operators, plan.operators[1:], strict=False)}
+
+    expected = {one.name: part for one, part in zip(plan.operators, plan.chosen.operators(), strict=True)}
 
     def visit(node: Described) -> None:
         one = known.get(node.data.get("operator", ""))
@@ -47,6 +56,8 @@ def explain_hopping(top: Described, plan: HoppingPlan) -> None:
             others = [f"{mode} {write_cost(cost)}" for mode, cost in costs.items() if mode != one.mode]
             if others and not one.name.startswith("scan "):
                 node.lines[0] += f" ({', '.join(others)})"
+            if one.name in shown:
+                explain_flow(node, expected[one.name], shown[one.name])
             node.data["cost_per_hop_s"] = own
             node.data["costs_per_hop_s"] = costs
         for part in node.below:
@@ -55,13 +66,38 @@ def explain_hopping(top: Described, plan: HoppingPlan) -> None:
     visit(top)
 
 
+def explain_flow(node: Described, expected: Assigned, shown: Assigned) -> None:
+    """What an operator has given at a boundary, against what was expected of it."""
+    assert expected.mode is not None, "an operator has a mode"
+    form = writes(expected.mode)
+    was, now = expected.flow.in_form(form), shown.flow.in_form(form)
+    line = f"measured: {now:,.0f} {'rows' if form == 'complete' else 'changes'} a hop (estimated {was:,.0f})"
+    node.data["estimated_per_hop"], node.data["measured_per_hop"] = was, now
+    match expected.node:
+        case Join(kind="inner"):
+            shares = [
+                one.flow.rows / max(1e-9, one.inputs[0].flow.rows * one.inputs[1].flow.rows)
+                for one in (shown, expected)
+            ]
+            line += f"; {shares[0]:.3%} of pairs meet ({shares[1]:.3%})"
+        case Join(kind="semi" | "anti") | SetOperation(kind="except" | "intersect"):
+            shares = [one.flow.rows / max(1e-9, one.inputs[0].flow.rows) for one in (shown, expected)]
+            line += f"; {shares[0]:.1%} of the left input's rows remain ({shares[1]:.1%})"
+        case _:
+            shares = []
+    if shares:
+        node.data["measured_share"], node.data["estimated_share"] = shares
+    node.lines.append(line)
+
+
 def plan_lines(plan: HoppingPlan) -> list[str]:
     others = ", ".join(f"{name} {write_cost(cost)}" for name, cost in plan.others)
-    lines = [f"plan {plan.strategy}: {write_cost(plan.chosen.cost)} a hop by the cost model ({others})"]
+    by = "by what was measured" if plan.is_measured else "by the cost model"
+    lines = [f"plan {plan.strategy}: {write_cost(plan.chosen.cost)} a hop {by} ({others})"]
     if plan.note:
         lines.append(plan.note)
     shape = write_shape(plan.query.root)
-    if " " in shape:
+    if len(plan.operators) > 2:  # else it is an operator over a stream
         lines.append(f"runs {shape}")
     return lines + [f"  not {text}: {write_cost(cost)}" for text, cost in plan.orders]
 

@@ -7,6 +7,7 @@ Every node the language has is here; which of them can be run is the planner's b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,6 +118,11 @@ class SetOperation:
     def fields(self) -> tuple[Field, ...]:
         return self.left.fields
 
+    @property
+    def word(self) -> str:
+        """As it is written in SQL."""
+        return f"{self.kind.upper()}{' ALL' if self.all else ''}"
+
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
@@ -177,6 +183,13 @@ class Query:
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.root.fields
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    yield node
+    for part in inputs_of(node):
+        yield from nodes_of(part)
 
 
 def inputs_of(node: Node) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ Logical trees in, logical trees out. Whatever the plan, modes are assigned by co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -45,6 +45,7 @@ from .logical import (
     TableScan,
     UnionAll,
     inputs_of,
+    nodes_of,
 )
 from .modes import (
     Forced,
@@ -62,6 +63,7 @@ from .order_hopping_joins import JoinOrder
 from .separate_joins import separate_joins
 from .statistics import Rates
 from .weights import Weights
+from .write_shape import write_shape
 
 Strategy = Literal["exhaustive", "heuristic", "none"]
 WEAKER: dict[Strategy, tuple[Strategy, ...]] = {
@@ -104,6 +106,14 @@ class HoppingPlan:
     operators: tuple[OperatorCosts, ...]
     orders: tuple[tuple[str, float], ...] = ()
     """Other last steps of the topmost joins, with seconds per hop up to there."""
+    panes: bool = True
+    """Whether aggregates may run by panes."""
+    is_measured: bool = False
+    """Whether modes were assigned by what was measured while it ran."""
+
+
+Decide = Callable[[Query, Forced, bool], HoppingPlan]
+"""Chooses the plan of a query: forced modes, and whether there may be panes, are given."""
 
 
 class HoppingOptimizer:
@@ -114,14 +124,16 @@ class HoppingOptimizer:
         self._weights = weights
         self._strategy = strategy
 
-    def __call__(self, query: Query, forced: Forced = "auto") -> HoppingPlan:
-        """The plan of a query; a forced mode for all is kept to by the search, others by their operators."""
+    def __call__(self, query: Query, forced: Forced = "auto", panes: bool = True) -> HoppingPlan:
+        """The plan of a query; a forced mode for all is kept to by the search, others by their operators.
+
+        panes: whether aggregates may run by panes.
+        """
         assert query.hop is not None, "a hopping query"
         only = None if not isinstance(forced, str) or forced == "auto" else reads(known_mode(forced))
         estimates = Estimates(self._rates, query.hop.size_us)
-        return optimize_hopping(
-            query, Pricer(estimates, HoppingCosts(self._weights, only)), self._strategy, forced
-        )
+        pricer = Pricer(estimates, HoppingCosts(self._weights, only), panes)
+        return optimize_hopping(query, pricer, self._strategy, forced)
 
 
 def optimize_hopping(
@@ -130,7 +142,7 @@ def optimize_hopping(
     """The plan of a hopping query; `forced` modes are by names in the tree that comes out."""
     emitted: Form = "complete" if query.emit == "complete" else "delta"
     note = ""
-    inputs = sum(1 for _ in leaves(query.root))
+    inputs = sum(isinstance(one, StreamScan | TableScan) for one in nodes_of(query.root))
     if strategy == "exhaustive" and inputs > MOST_INPUTS:
         strategy, note = "heuristic", f"exhaustive is for {MOST_INPUTS} inputs at most, here are {inputs}"
     search = Search(pricer, strategy)
@@ -156,6 +168,7 @@ def optimize_hopping(
         tuple(others),
         operator_costs(chosen, pricer),
         tuple(orders[:MOST_SHOWN]),
+        pricer.panes,
     )
 
 
@@ -310,32 +323,3 @@ def sets_below(node: Node, sets: bool) -> list[bool]:
             return [sets] * len(inputs_of(node))
         case _:
             return [sets for _ in inputs_of(node)]
-
-
-def leaves(node: Node) -> Iterator[Node]:
-    """The streams and tables of a tree."""
-    if isinstance(node, StreamScan | TableScan):
-        yield node
-    for part in inputs_of(node):
-        yield from leaves(part)
-
-
-def write_shape(node: Node) -> str:
-    """A plan in a line: what is joined with what, and where differences stand."""
-    match node:
-        case StreamScan() | TableScan():
-            return node.alias
-        case Join():
-            word = "JOIN" if node.kind == "inner" else node.kind.upper()
-            return f"({write_shape(node.left)} {word} {write_shape(node.right)})"
-        case SetOperation():
-            word = f"{node.kind.upper()}{' ALL' if node.all else ''}"
-            return f"({write_shape(node.left)} {word} {write_shape(node.right)})"
-        case UnionAll():
-            return f"({' UNION ALL '.join(map(write_shape, node.inputs))})"
-        case Distinct():
-            return f"DISTINCT {write_shape(node.input)}"
-        case Aggregate():
-            return f"GROUPS {write_shape(node.input)}"
-        case _:
-            return write_shape(node.input)

@@ -131,9 +131,10 @@ class JoinOrder:
             parts = together(*(self._flows[i].parts for i in inner))
             for i, match in self._graph.matches.items():
                 if mask >> i & 1:
-                    remains = self._pricer.estimates.left_by(match.position)
-                    rows *= remains
-                    parts = together(parts, touched(self._flows[i].parts, 1 - remains))
+                    estimates, right = self._pricer.estimates, self._flows[i]
+                    rows *= estimates.left_by(match.position)
+                    hanging = estimates.hanging(match.position, right, self._met[i])
+                    parts = together(parts, touched(right.parts, hanging))
             self._known[mask] = Flow(rows, parts)
         return self._known[mask]
 

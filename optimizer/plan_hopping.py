@@ -32,7 +32,7 @@ from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
 from .logical import Aggregate, Node, Query, StreamScan, TableScan, inputs_of, streams_of
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
-from .optimize_hopping import HoppingOptimizer
+from .optimize_hopping import Decide
 from .order_joins import Cluster, collect_pair
 from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
 from .plan_panes import plan_panes
@@ -55,7 +55,7 @@ def plan_hopping(
     approach: Approach,
     forced: Forced,
     execution: str,
-    decide: HoppingOptimizer | None,
+    decide: Decide | None,
     panes: Panes,
 ) -> ChangesPlan:
     """The plan of a query with HOP BY; `counting`: only how many rows there are is asked.
@@ -70,7 +70,7 @@ def plan_hopping(
         root = separate_joins(query.root)
         modes = assign_modes(root, forced, emitted)
     else:
-        decided = decide(query, forced)
+        decided = decide(query, forced, panes.allowed)
         root, modes = decided.query.root, decided.modes
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat", panes)

@@ -14,7 +14,7 @@ from penstock.engine.plan import PlanNode, plan_types
 from .choose_indexes import IndexChooser
 from .logical import Position, Query
 from .modes import Forced
-from .optimize_hopping import HoppingOptimizer, HoppingPlan
+from .optimize_hopping import Decide, HoppingPlan
 from .plan_changes import plan_changes
 from .plan_hopping import Panes, plan_hopping
 from .plan_streams import is_plain, plan_node
@@ -38,7 +38,7 @@ def plan_query(
     approach: Approach = "promises",
     modes: Forced = "auto",
     execution: str = "waat",
-    decide: HoppingOptimizer | None = None,
+    decide: Decide | None = None,
     *,
     panes: bool = True,
     owner: str | None = None,

@@ -227,7 +227,8 @@ def dealing_cores(load: Workload, weights: Weights) -> float:
     """Cores for telling who takes a row, and for dealing out the pairs that one join finds among queries that
     are given them.
 
-    Calibrated with DEALT_TO queries. Where all ask the same, whatever is found satisfies it.
+    Calibrated with DEALT_TO queries. Where all ask the same, whatever is found satisfies it. Telling is
+    calibrated with different windows, where rows are also kept apart: that is half of it.
     """
     if len(set(zip(*(side.numbers.tolist() for side in load.asked), strict=True))) == 1:
         return 0.0
@@ -236,6 +237,10 @@ def dealing_cores(load: Workload, weights: Weights) -> float:
         met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
         pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
     rates = load.left_rate, load.right_rate
-    told = sum(rate for rate, asked in zip(rates, load.asked, strict=True) if len(asked.predicates) > 1)
+    told = sum(
+        rate if len(np.unique(asked.windows_s)) > 1 else rate / 2
+        for rate, asked in zip(rates, load.asked, strict=True)
+        if len(asked.predicates) > 1
+    )
     dealt = pairs * weights.deal * (1 + min(len(load.queries), MOST_DEALT_TO) / DEALT_TO) / 2
     return dealt + told * weights.tell_row

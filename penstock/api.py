@@ -21,15 +21,19 @@ from penstock.engine.types import ARROW_TYPES
 if TYPE_CHECKING:
     from penstock.engine.build_operator import Approach
     from penstock.engine.pipeline import Pipeline
+    from penstock.engine.plan import PlanNode
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
+    from penstock.optimizer.assign_modes import Assigned
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
-    from penstock.optimizer.optimize_hopping import HoppingPlan
+    from penstock.optimizer.optimize_hopping import Decide, HoppingPlan
     from penstock.optimizer.plan_query import Planned
+    from penstock.optimizer.reassign_modes import Watch
     from penstock.optimizer.weights import Weights
 
 CHECKPOINTED = ("penstock.engine.", "penstock.optimizer.", "penstock.api", "penstock.running_clock")
 """Where the classes are whose objects can be in a checkpoint."""
+LOOK_ROWS = 4_096  # pushed between two looks at the modes of hopping queries
 FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -54,6 +58,23 @@ class Query:
         self._hopping = engine._hopping
         self._decided: HoppingPlan | None = None
         """How a hopping query runs, and what else there was."""
+        self._next_decided: tuple[PlanNode, HoppingPlan] | None = None
+        """A plan that is catching up, and how it will run then."""
+        self._watch: Watch | None = None
+        """What its operators have shown."""
+
+    def _decide_on(self, decided: HoppingPlan | None) -> None:
+        """Run as was decided; modes that were not forced may be changed while it runs."""
+        from penstock.optimizer.reassign_modes import Watch
+
+        self._decided, self._next_decided = decided, None
+        self._watch = None if decided is None else Watch()
+
+    def _how(self) -> HoppingPlan | None:
+        """How a hopping query runs now."""
+        if self._next_decided is not None and self._pipeline.plan is self._next_decided[0]:
+            self._decide_on(self._next_decided[1])
+        return self._decided
 
     @property
     def name(self) -> str:
@@ -213,6 +234,7 @@ class Engine:
         self._queries: dict[str, Query] = {}
         self._closed = False
         self._look_again_at = FIRST_LOOK_ROWS
+        self._look_at_modes_at = LOOK_ROWS
         self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
         self._at_work = False
@@ -322,6 +344,11 @@ class Engine:
         if self._runtime.rows_in >= self._look_again_at:
             self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()
+        if self._runtime.rows_in >= self._look_at_modes_at:
+            self._look_at_modes_at = self._runtime.rows_in + LOOK_ROWS
+            for query in self._queries.values():
+                if query._watch is not None and query._hopping[0] == "auto":
+                    self._reconsider_modes(query)
 
     def advance(self, ts: int | datetime.datetime) -> None:
         """Time has come this far on every stream, with or without rows."""
@@ -354,7 +381,9 @@ class Engine:
         shared = SharedJoins(self._rates, self._weights, analyze)
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
-            explainer.query(query._bound, query._pipeline, query.complete_from, query._decided)
+            explainer.query(
+                query._bound, query._pipeline, query.complete_from, query._how(), self._shown(query, analyze)
+            )
             for query in self._queries.values()
         ]
         groups = [shared.group(one) for one in self._runtime.groups.values() if len(one.members) > 1]
@@ -464,6 +493,7 @@ class Engine:
         name: str,
         approach: Approach | None = None,
         hopping: Hopping | None = None,
+        decide: Decide | None = None,
     ) -> Planned:
         from dataclasses import replace
 
@@ -482,7 +512,7 @@ class Engine:
         owner = name if self._sharing == "unshared" else None
         expiry = approach or first_expiry(self._expiry)
         modes, execution = hopping or self._hopping
-        decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
+        decide = decide or HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
         planned = plan_query(
             bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
         )
@@ -496,7 +526,7 @@ class Engine:
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
         query = Query(self, bound, pipeline, counting)
-        query._decided = plan.decided
+        query._decide_on(plan.decided)
         self._queries[name.lower()] = query
         self._count_lateness(query, 1)
         return query
@@ -512,7 +542,7 @@ class Engine:
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
-        query._decided = planned.decided
+        query._decide_on(planned.decided)
         query._replanned_from = (MAX_TS,)
         with self._working():
             self._runtime.alter_changes(
@@ -580,6 +610,31 @@ class Engine:
         if self._expiry == "auto":
             for query in self._queries.values():
                 self._reconsider_expiry(query)
+
+    def _shown(self, query: Query, analyze: bool) -> dict[str, Assigned]:
+        """What the operators of a hopping query have shown, if that is asked for."""
+        if not analyze or query._decided is None or query._watch is None:
+            return {}
+        return query._watch.shown(query._decided, query._pipeline, self._runtime.streams, self._weights)
+
+    def _reconsider_modes(self, query: Query) -> None:
+        """Let a hopping query run in other modes, if those are clearly cheaper by what was measured."""
+        from penstock.optimizer.completeness import complete_from
+
+        decided, watch = query._how(), query._watch
+        is_free = query._pipeline.error is None and not self._runtime.is_replanned(query.name)
+        if decided is None or watch is None or not is_free:
+            return
+        found = watch.look(decided, query._pipeline, self._runtime.streams, self._weights)
+        if found is None:
+            return
+        planned = self._plan(
+            query._bound, query._counting, query.name, None, query._hopping, lambda *_: found
+        )
+        if query._replanned_from is None:
+            query._replanned_from = (complete_from(query._pipeline),)
+        query._next_decided = planned.node, found
+        self._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
 
     def _reconsider_expiry(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper by what was measured."""

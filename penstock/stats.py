@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from penstock.engine.member import Member
 from penstock.engine.operator import Operator
 from penstock.engine.operators.hop_answer import HopAnswer
 from penstock.engine.operators.join import WindowJoin
@@ -45,7 +47,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         {
             "name": group.name,
             "strategy": group.strategy,
-            "queries": list(dict.fromkeys(member.query for member in group.members)),
+            "queries": queries_of(runtime, group.members),
             "operators": [operator_stats(operator) for operator in group.form.operators],
         }
         for group in runtime.groups.values()
@@ -110,3 +112,9 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
     if isinstance(operator, WindowJoin):
         stats["indexes"] = [side.index_kind for side in operator.sides]
     return stats
+
+
+def queries_of(runtime: Runtime, members: Iterable[Member]) -> list[str]:
+    """The queries that members of a join stand for, also by parts that several read."""
+    names = [one.name for member in members for one in runtime.queries_of(member)]
+    return list(dict.fromkeys(names))

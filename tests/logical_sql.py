@@ -49,8 +49,7 @@ def sql_of(node: Node) -> str:
         case UnionAll():
             return " UNION ALL ".join(f"(SELECT * FROM ({sql_of(one)}))" for one in node.inputs)
         case SetOperation():
-            word = f"{node.kind.upper()}{' ALL' if node.all else ''}"
-            return f"(SELECT * FROM ({sql_of(node.left)})) {word} (SELECT * FROM ({sql_of(node.right)}))"
+            return f"(SELECT * FROM ({sql_of(node.left)})) {node.word} (SELECT * FROM ({sql_of(node.right)}))"
         case Aggregate():
             calls = [
                 f"{call.function}({'DISTINCT ' if call.distinct else ''}"

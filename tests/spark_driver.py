@@ -34,7 +34,11 @@ def hold(way: str, batch_id: int) -> None:
 def main() -> None:
     settings = {**QUICK, "spark.master": sys.argv[2], "spark.executor.memory": "700m"}
     spark = local_session(settings=settings)
-    running = [start(spark, way, FOLDER, hold) for way in sys.argv[3:]]
+    running = []
+    for way in sys.argv[3:]:  # one by one: Spark gives its Python processes ten seconds to start
+        running.append(start(spark, way, FOLDER, hold))
+        while not (FOLDER / f"held-{way}-1").exists() and running[-1].isActive:
+            time.sleep(0.05)
     for query in running:
         query.awaitTermination()
 

@@ -208,3 +208,16 @@ def test_late_rows_are_refused_or_dropped() -> None:
     drop = "CREATE QUERY every AS SELECT id FROM a LATE DROP;"
     assert step(Store(), late, LATER_MS, drop) == {}
     assert step(Store(), pack("a", STREAMS["a"]), 0, drop)["every"].total() > 60
+
+
+def test_a_restart_with_another_slack_is_refused() -> None:
+    """The saved engine would go on with the slack it was made with, and call rows late that are not."""
+
+    def setup(slack: str) -> Setup:
+        sql = f"CREATE STREAM s (ts TIMESTAMP, x BIGINT, WATERMARK FOR ts AS ts - {slack});"
+        return Setup(f"{sql} CREATE QUERY q AS SELECT x FROM s;", {}, {})
+
+    saved = setup("2 SECONDS").go_on(None)
+    assert setup("2000 ms").go_on(saved) is saved
+    with pytest.raises(penstock.UsageError, match=r"`ts less 2 SECONDS`, found `ts less 1 MINUTE`"):
+        setup("1 MINUTE").go_on(saved)

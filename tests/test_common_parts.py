@@ -7,7 +7,16 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from incremental_help import APPROACHES, TIMELY, answer, changes, make_double_engine, make_engine, push
+from incremental_help import (
+    APPROACHES,
+    TIMELY,
+    answer,
+    changes,
+    make_double_engine,
+    make_engine,
+    net_of,
+    push,
+)
 from query_trees import Trees
 
 import penstock
@@ -44,6 +53,44 @@ def test_equal_sub_plans_run_once() -> None:
     three.drop()
     assert not engine._runtime.parts
     assert not engine.stats()["groups"]
+
+
+OVER_A_JOIN = [
+    "SELECT a.k, b.v FROM a [RANGE 4 us] JOIN b [RANGE 4 us] ON a.k = b.k",
+    "SELECT b.k, COUNT(*) n FROM a [RANGE 9 us] JOIN b [RANGE 6 us] ON a.k = b.k WHERE a.v > 1 GROUP BY b.k",
+    "SELECT MAX(b.v) AS most FROM a [RANGE 6 us] JOIN b [RANGE 9 us] ON a.k = b.k",
+    "SELECT a.v FROM a [RANGE 7 us] JOIN b [RANGE 7 us] ON a.k = b.k EXCEPT ALL SELECT v FROM c [RANGE 5 us]",
+    "SELECT DISTINCT b.v FROM b [RANGE 3 us] JOIN a [RANGE 5 us] ON a.k = b.k AND a.v <> b.v",
+    "SELECT c.v, j.v AS w FROM c [RANGE 5 us] LEFT JOIN (SELECT a.k, b.v FROM a [RANGE 4 us] "
+    "JOIN b [RANGE 4 us] ON a.k = b.k) AS j ON c.k = j.k",
+]
+
+
+@pytest.mark.parametrize(
+    ("expiry", "sharing"),
+    [("auto", "auto"), ("ita", "mem-opt"), ("time-message", "chain"), ("piggyback", "mem-opt")],
+)
+def test_aggregates_and_set_operations_hang_off_one_join(expiry: str, sharing: str) -> None:
+    """Its slices end where any of their windows do; each query has the changes it has alone."""
+    together = make_engine(expiry, sharing=sharing)
+    alone = [make_engine(expiry, sharing=sharing) for _ in OVER_A_JOIN]
+    queries = [together.query(f"{sql} EMIT CHANGES", name=f"q{n}") for n, sql in enumerate(OVER_A_JOIN)]
+    others = [one.query(f"{sql} EMIT CHANGES") for one, sql in zip(alone, OVER_A_JOIN, strict=True)]
+    for ts in range(16):
+        for engine in (together, *alone):
+            for stream, step in (("a", 1), ("b", 2), ("c", 3)):
+                push(engine, stream, (ts, ts * step % 3, ts % 4), (ts, 1, ts % 3))
+    (group,) = (one for one in together.stats()["groups"] if one["strategy"] == sharing)
+    assert set(group["queries"]) == {query.name for query in queries}
+    assert group["operators"][0]["rows_in"] == 2 * 2 * 16, "every row of a and b comes once"
+    if sharing == "chain":
+        slices = [one for one in group["operators"] if one["kind"] == "SliceJoin"]
+        assert len(slices) == len({3, 4, 5, 6, 7, 9})
+    for engine in (together, *alone):
+        engine.advance(60)
+        engine.close()
+    for query, other in zip(queries, others, strict=True):
+        assert net_of(changes(query)) == net_of(changes(other)) != {}, query.sql
 
 
 LATER = [

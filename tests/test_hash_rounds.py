@@ -128,6 +128,41 @@ def test_blocks_that_fit_are_found_call_by_call() -> None:
 
 @pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_slices", "hash_rounds.count_cells")
 @few
+@given(CASES, st.sampled_from([1, 40, 300, 10**6]), st.integers(0, 400))
+def test_counts_by_age(case: Case, size: int, tail: int) -> None:
+    """Every match from `tail` on whose row is younger than `size`, whatever row_from says."""
+    sought, high, _, until = case.probers
+    times = np.sort(case.times)
+    pos = np.arange(case.origin + tail, case.end)  # what is gone has no time any more
+    ages = []
+    for i, (key, last, end) in enumerate(zip(sought, high, until, strict=True)):
+        rows = np.flatnonzero(case.keys[: end - case.origin] == key) + case.origin
+        ages += [int(times[i] - row) for row in rows if row >= case.origin + tail and key == last]
+    ends = np.array([end for end in (*ENDS, size) if end <= size])
+    for kernel, slices in (
+        (hash_rounds.count_young, None),
+        (hash_rounds.count_slices, build_slices(ends)),
+        (hash_rounds.count_slices, build_slices(ends[:1])),
+    ):
+        arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)
+        of_slices = () if slices is None else (*slices, np.zeros(len(slices.ends) + 1, np.int64))
+        found, inserted, seen = kernel(
+            *arrays, case.there, tail, sought, high, until, case.end, cursor,
+            times, pos, case.origin + tail, size, *of_slices,
+        )  # fmt: skip
+        largest = size if slices is None else int(slices.ends[-1])
+        assert found == sum(age < largest for age in ages)
+        assert seen >= 0
+        if slices is not None:
+            per_slice = [
+                sum(slices.ends[:i].max(initial=0) <= age < end for age in ages)
+                for i, end in enumerate(slices.ends)
+            ]
+            assert of_slices[-1][:-1].tolist() == per_slice
+        case.check(arrays[1], arrays[2], inserted)
+
+
+@few
 @given(CASES)
 def test_counts(case: Case) -> None:
     """As many pairs as the twin finds, each in the slice of its age and in the cell of its rows' leaves."""
@@ -143,7 +178,6 @@ def test_counts(case: Case) -> None:
     sliced = case.times, pos, case.origin, *slices
     for kernel, extra, size, dtype, wanted in (
         (hash_rounds.count_pairs, None, 0, np.int64, []),
-        (hash_rounds.count_slices, (), 3, np.int64, places),
         (hash_rounds.count_cells, (of_prober, leaves, case.origin, 3), 24, np.int32, cells),
     ):
         arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)

@@ -58,7 +58,7 @@ FAILING = [
 ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(st.data())
 @pytest.mark.parametrize("sql", FAILING)
 def test_a_failing_query_answers_up_to_its_failure(sql: str, data: st.DataObject) -> None:
@@ -109,7 +109,7 @@ ABOVE = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=36)
 @given(st.data())
 @pytest.mark.parametrize("sql", ABOVE)
 def test_what_is_not_there_when_its_instant_is_over_fails_nobody(sql: str, data: st.DataObject) -> None:

@@ -35,6 +35,7 @@ VARIED = [
     "SELECT a.k FROM a [RANGE 5 us] JOIN b [RANGE 7 us] ON a.k = b.k JOIN c [RANGE 2 us] ON c.k = b.k",
     "SELECT MAX(n) AS most FROM (SELECT k, COUNT(*) AS n FROM a [RANGE 5 us] GROUP BY k) AS g",
     "SELECT COUNT(*) AS n FROM (SELECT DISTINCT k FROM a [RANGE 5 us] UNION ALL SELECT k FROM b [NOW]) AS g",
+    "SELECT MAX(v) AS most FROM (SELECT DISTINCT k FROM a [NOW]) AS d JOIN b [RANGE 7 us] ON d.k = b.k",
 ]
 
 

@@ -16,22 +16,24 @@ import penstock
 from penstock.api import EPOCH, NEVER
 from penstock.optimizer.modes import MODES
 
+ABOVE = [
+    "{}",
+    "SELECT k, v FROM ({}) AS late WHERE k > 0",
+    "SELECT DISTINCT k, v FROM ({}) AS late",
+    "SELECT COUNT(*) AS k, MAX(v) AS v FROM ({}) AS late",
+    "SELECT x.k, y.v FROM ({}) AS x JOIN (SELECT k, v FROM t) AS y ON x.k = y.k",
+    "SELECT * FROM ({}) AS x EXCEPT ALL SELECT k, v FROM t",
+]
+OVER_THE_SAME_COLUMNS = [
+    "SELECT k, SUM(v) AS v FROM ({}) AS late GROUP BY k",
+    "SELECT k, MAX(v) AS v FROM ({}) AS late GROUP BY k",
+    "SELECT k, CAST(COUNT(DISTINCT v) AS DOUBLE) AS v FROM ({}) AS late GROUP BY k",
+]
+
 
 def above(draw: Any, query: Drawn) -> Drawn:
     """The query itself, or another that has it as a part."""
-    text = draw(
-        st.sampled_from(
-            [
-                "{}",
-                "SELECT k, v FROM ({}) AS late WHERE k > 0",
-                "SELECT DISTINCT k, v FROM ({}) AS late",
-                "SELECT k, SUM(v) AS v FROM ({}) AS late GROUP BY k",
-                "SELECT COUNT(*) AS k, MAX(v) AS v FROM ({}) AS late",
-                "SELECT x.k, y.v FROM ({}) AS x JOIN (SELECT k, v FROM t) AS y ON x.k = y.k",
-                "SELECT * FROM ({}) AS x EXCEPT ALL SELECT k, v FROM t",
-            ]
-        )
-    )
+    text = draw(st.sampled_from(ABOVE + 2 * OVER_THE_SAME_COLUMNS))
     return Drawn(text.format(query.penstock), text.format(query.duck))
 
 
@@ -44,7 +46,10 @@ def test_late_queries_oracle(emit: str, data: st.DataObject) -> None:
     hop, origin = (1, 0) if emit == "CHANGES" else (draw(st.integers(1, 6)), draw(st.sampled_from([0, 3])))
     tail = f"EMIT {emit}" if emit == "CHANGES" else f"HOP BY {hop} us ORIGIN {origin} EMIT {emit}"
     trees = Trees(draw, list(streams), windows=("range", "rows", "unbounded"))
-    query = trees.tree(draw(st.integers(0, 3)))
+    if draw(st.booleans()):
+        query = trees.tree(draw(st.integers(0, 3)))
+    else:  # what keeps nothing itself: a window, pairs
+        query = trees.scan() if draw(st.booleans()) else trees.double("join", trees.scan(), trees.scan())
     if not trees.references:
         return
     engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
@@ -54,7 +59,7 @@ def test_late_queries_oracle(emit: str, data: st.DataObject) -> None:
         modes = draw(st.sampled_from(["auto", "auto", *MODES])) if emit != "CHANGES" else None
         return one, engine.query(f"{one.penstock} {tail}", modes=modes)
 
-    running = [start(above(draw, query))]
+    running = [start(above(draw, query)) for _ in range(draw(st.integers(1, 2)))]
     for _ in drive(draw, engine, streams):
         if len(running) < 4 and draw(st.integers(0, 2)) == 0:
             running.append(start(above(draw, query)))

@@ -15,7 +15,7 @@ from logical_sql import answer
 from test_assign_modes import every_assignment
 
 from penstock.bench.hopping_plans import compare_searches
-from penstock.bench.random_plans import random_prices, random_query, walk
+from penstock.bench.random_plans import random_prices, random_query
 from penstock.engine.expression import columns_of, conjunction, move_columns
 from penstock.optimizer.difference_rules import factor_difference, pull_difference
 from penstock.optimizer.join_graph import JoinGraph, read_graph
@@ -28,9 +28,11 @@ from penstock.optimizer.logical import (
     Project,
     SetOperation,
     inputs_of,
+    nodes_of,
 )
-from penstock.optimizer.optimize_hopping import Search, Strategy, optimize_hopping, sets_below, write_shape
+from penstock.optimizer.optimize_hopping import Search, Strategy, optimize_hopping, sets_below
 from penstock.optimizer.weights import SHIPPED, read
+from penstock.optimizer.write_shape import write_shape
 
 CON = duckdb.connect()
 CON.execute("SET threads = 1")
@@ -202,7 +204,7 @@ def test_stronger_searches_cost_no_more(random: Random, machine) -> None:  # typ
 
 
 def every_node_once(root: Node) -> bool:
-    nodes = walk(root)
+    nodes = list(nodes_of(root))
     return len({id(one) for one in nodes}) == len(nodes)
 
 

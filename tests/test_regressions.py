@@ -493,3 +493,14 @@ def test_rows_of_an_instant_that_time_has_reached_already_are_joined_at_once(sha
     for count in (1, 2):
         engine.push("b", rows([15]))
         assert query.count == count
+
+
+def test_a_total_does_not_begin_at_a_time_that_was_over() -> None:
+    """Rows at 9 and 10 wait for stragglers, time has come to 5; that it has come to -2 is no news then."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5' MICROSECOND)")
+    total = engine.query("SELECT COUNT(*) AS n FROM a [RANGE 7 us] EMIT CHANGES")
+    engine.push("a", {"ts": [9, 10]})
+    engine.advance(-2)
+    engine.push("a", {"ts": [14]})
+    assert rows_of(total.results()) == [(9, 1, 1)]

@@ -201,16 +201,17 @@ def gains(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
-def waver(rate: float | None, keys: tuple[int, int]) -> tuple[list[Any], list[Any]]:
+def waver(rate: float | None, keys: tuple[int, int], sharing: str = "auto") -> tuple[list[Any], list[Any]]:
     """(answers, ends after each look): what is found alternates, in ever longer pieces, each looked at."""
-    engine = make(rate)
+    engine = make(rate, sharing=sharing)
     queries = start(engine, 100 * MILLISECOND)
     feed = Feed(engine)
-    ends = [join_of(engine).arrangement.ends]
+    ends = [join_of(engine).arrangement.ends] if sharing == "auto" else []
     for number in range(12):
         feed.push(int(1_500 * 1.3**number), keys[number % 2])
         engine._reconsider()
-        ends.append(join_of(engine).arrangement.ends)
+        if sharing == "auto":
+            ends.append(join_of(engine).arrangement.ends)
     engine.close()
     return answers(queries), ends
 
@@ -228,10 +229,12 @@ WAVERING = {
 
 @pytest.mark.parametrize("case", WAVERING)
 def test_slices_are_not_merged_and_taken_apart_in_turn(case: str, gains: list[float]) -> None:
+    """The gain goes to and fro over the line; slices change once, and no answer is lost or doubled."""
     rate, keys, threshold, expected = WAVERING[case]
-    _, ends = waver(rate, keys)
+    given, ends = waver(rate, keys)
     assert crossings(gains, threshold) >= 4, f"expected gains about {threshold}, found {gains}"
     assert [kind for kind, _ in itertools.groupby(one == EVERY_WINDOW for one in ends)] == expected
+    assert given == waver(rate, keys, "unshared")[0]
 
 
 def test_merged_slices_stay_as_they_are_unless_others_are_clearly_cheaper() -> None:

@@ -166,7 +166,8 @@ def test_hash_counts_by_slice_and_cell(
     sought = np.array([key for _, key, _ in probers], np.int64)
     until = ts.searchsorted(times, side="right").astype(np.int64)
     start = np.minimum(ts.searchsorted(times - size, side="right"), until).astype(np.int64)
-    slices = build_slices(np.array([2, 5, 12]))
+    ends = [min(end, size) for end in (2, 5, 12)]
+    slices = build_slices(np.array(ends))
     leaf = np.array([key % 2 for key in keys], np.int32)
     of_prober = np.array([8 * one for _, _, one in probers], np.int64)
     pos, leaves = RowBuffer("int64"), RowBuffer("int32")
@@ -177,16 +178,22 @@ def test_hash_counts_by_slice_and_cell(
     for i, now in enumerate(times):
         for r in range(start[i], until[i]):
             if keys[r] == sought[i]:
-                at = sum(int(now - ts[r]) >= end for end in (2, 5, 12))
+                at = sum(int(now - ts[r]) >= end for end in set(ends))
                 expected[at] += 1
                 by_cell[int(of_prober[i]) + 4 * int(leaf[r]) + at] += 1
-    for cells in (None, (of_prober, leaves, 4)):
+    for in_cells in (False, True):
         index = HashIndex()
         index.extend(keys)
-        histogram = np.zeros(4 if cells is None else 24, np.int32)
-        probes = Probes(sought, sought, start, until, len(keys))
-        found = index.run_slices(probes, times, pos, slices, histogram, cells)
-        wanted = expected if cells is None else by_cell
+        if in_cells:
+            histogram = np.zeros(24, np.int32)
+            probes = Probes(sought, sought, start, until, len(keys))
+            found = index.run_cells(probes, times, pos, slices, histogram, (of_prober, leaves, 4))
+        else:
+            histogram = np.zeros(4, np.int64)
+            probes = Probes(sought, sought, np.zeros(1, np.int64), until, len(keys))
+            found, _ = index.run_ages(probes, times, pos, size, slices, histogram)
+            histogram[len(slices.ends) :] = 0  # too old
         assert found == expected.total()
+        wanted = by_cell if in_cells else expected
         assert {at: n for at, n in enumerate(histogram.tolist()) if n} == dict(wanted)
         index._check()

@@ -36,7 +36,7 @@ def java() -> None:
 @pytest.mark.slow
 def test_a_worker_is_killed(tmp_path: Path) -> None:
     """An executor goes while batch 2 is at work, then the other worker with its own, in batch 3."""
-    with standalone(tmp_path) as (master, workers), driver(tmp_path, master) as running:
+    with standalone(tmp_path) as (master, workers), driver(tmp_path, master, [20, 45, 70, 100]) as running:
         await_held(running, tmp_path, 1)
         (tmp_path / "go-1").touch()
         time.sleep(AT_WORK_S)

@@ -122,6 +122,19 @@ def test_a_batch_that_is_given_again_replaces_itself(tmp_path: Path) -> None:
     assert sum(wanted["pairs"].values()) > 1000
 
 
+def test_queries_added_and_taken_out_between_two_runs_in_one_process(tmp_path: Path) -> None:
+    """The process has the engine of the run before at hand, which knows nothing of the change."""
+    streams = {"a": draw_stream(3), "b": draw_stream(4)}
+    parts = {name: cut(table, (30, 100)) for name, table in streams.items()}
+    batches = [tagged({name: parts[name][at] for name in parts}) for at in range(2)]
+    before = feeder(tmp_path, queries=DECLARED + "CREATE QUERY old AS SELECT id FROM a;")
+    before.commit(messages(before, batches[0]), 0)
+    after = feeder(tmp_path, queries=DECLARED + "CREATE QUERY new AS SELECT id FROM a;")
+    after.commit(messages(after, batches[1]), 1)
+    assert not (tmp_path / "results" / "query=old" / "batch=1").exists()
+    assert results(tmp_path, "new")
+
+
 def test_one_stream_is_declared_by_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 

@@ -1,4 +1,4 @@
-"""kill -9 of an executor at work, then of the driver between write and commit, on a cluster of processes.
+"""kill -9 of the driver between write and commit, and of an executor at work, on a cluster of processes.
 
 Every way through Spark at once: the sink, held before and after it has saved its state, scale-out, and both
 directions of the format. Somebody else finishes, and a ledger of unique results finds none lost or doubled.
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +30,10 @@ AT_WORK_S = 0.7  # after a batch has begun: its tasks are running
 
 
 @contextmanager
-def driver(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
+def driver(folder: Path, master: str, shares: Sequence[int]) -> Iterator[subprocess.Popen[bytes]]:
     """All ways at work, as spark_driver.py says; in the end it and all it has started is killed."""
     for name, table in STREAMS.items():
-        add_files(folder / name, cut(ended(table), [20, 45, 70, 100]))
+        add_files(folder / name, cut(ended(table), shares))
     command = [sys.executable, "spark_driver.py", str(folder), master, *WAYS]
     with (folder / "log").open("wb") as log:
         victim = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parent)
@@ -88,28 +88,32 @@ def commits(folder: Path, way: str) -> set[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes to kill in /proc")
-def test_an_executor_then_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    with driver(tmp_path, "local-cluster[2,1,700]") as victim:
+@pytest.mark.parametrize("executor_too", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_driver_is_killed(spark: SparkSession, tmp_path: Path, executor_too: bool) -> None:
+    """In batch 1; or in batch 2, after an executor was killed at the beginning of it."""
+    fatal = 2 if executor_too else 1
+    shares = [20, 45, 70, 100] if executor_too else [30, 65, 100]
+    with driver(tmp_path, "local-cluster[2,1,700]", shares) as victim:
         await_held(victim, tmp_path, 1)
         executors = descendants(victim.pid, "CoarseGrainedExecutorBackend")
         assert len(executors) == 2
-        (tmp_path / "go-1").touch()
-        time.sleep(AT_WORK_S)
-        kill(executors[:1])
-        await_held(victim, tmp_path, 2)
+        if executor_too:
+            (tmp_path / "go-1").touch()
+            time.sleep(AT_WORK_S)
+            kill(executors[:1])
+            await_held(victim, tmp_path, 2)
         kill([*descendants(victim.pid), victim.pid])
         assert victim.wait() == -signal.SIGKILL
     for way in WAYS:
-        assert commits(tmp_path, way) == {"0", "1"}, way
-        assert list((tmp_path / way / "out").glob("query=pairs/batch=2/*.parquet")), way
+        assert commits(tmp_path, way) == set(map(str, range(fatal))), way
+        assert list((tmp_path / way / "out").glob(f"query=pairs/batch={fatal}/*.parquet")), way
     states = {way: {path.name for path in (tmp_path / way / "state").glob("batch*")} for way in WAYS}
-    assert states["sink-before"] == {"batch-0.penstock", "batch-1.penstock"}
-    assert states["sink"] == states["write-stream"] == {"batch-1.penstock", "batch-2.penstock"}
+    assert f"batch-{fatal}.penstock" not in states["sink-before"]
+    assert states["sink"] == states["write-stream"] == {f"batch-{n}.penstock" for n in (fatal - 1, fatal)}
 
-    for query in [start(spark, way, tmp_path) for way in WAYS]:
-        query.awaitTermination()
+    for way in WAYS:
+        start(spark, way, tmp_path).awaitTermination()
     expected = whole_answers(STREAMS, QUERIES)
-    for row in from_duckdb(STREAMS)["pairs"]:
-        assert row[:3] in expected["pairs"]
+    assert {row[:3] for row in from_duckdb(STREAMS)["pairs"]} == set(expected["pairs"])
     for way in WAYS:
         check_ledger(tmp_path, way, expected)

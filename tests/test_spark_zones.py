@@ -79,13 +79,13 @@ def test_every_way_in_another_zone(abroad: SparkSession, tmp_path: Path) -> None
         run(stream.writeStream.foreachBatch(writer), tmp_path, format)
         writer.close()
     scaled = scale_out(QUERY, {"s": stream}, key="word", buckets=2)
-    run(scaled.frame.writeStream.foreachBatch(scaled.write(out["scaled"])), tmp_path, "scaled")
+    run(scaled.frame.writeStream.foreachBatch(scaled.write(out["scaled"], "orc")), tmp_path, "scaled")
     register(abroad)
     given = {"queries": declared + QUERY, "stateLocation": str(tmp_path / "state-fed")}
     feed = stream.writeStream.format("penstock").options(**given, outputLocation=out["fed"])
     run(feed, tmp_path, "fed")
     for name, path in out.items():
-        reader = abroad.read.format("orc" if name == "orc" else "parquet")
+        reader = abroad.read.format("orc" if name in ("orc", "scaled") else "parquet")
         found = before_end(reader.load(f"{path}/query=q").drop("batch").toArrow())
         assert found == expected, name
     options = {"queries": declared + QUERY, "input.s": str(tmp_path / "in" / "*.parquet")}

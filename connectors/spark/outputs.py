@@ -88,6 +88,8 @@ class Files:
         self._path = path
         self._format = format
         self._options = options
+        self._for_driver: bool | None = None
+        """Whether the driver writes the files itself; asked of Java once."""
 
     def check(self, schemas: Mapping[str, pa.Schema]) -> None:
         check_columns(schemas)
@@ -113,7 +115,9 @@ class Files:
             files.delete(folder, True)
 
     def write(self, session: SparkSession, results: Mapping[str, pa.Table], batch_id: int) -> None:
-        if self._is_for_driver(session):
+        if self._for_driver is None:
+            self._for_driver = is_plain_parquet(session, self._path, self._format, self._options)
+        if self._for_driver:
             for name, table in results.items():
                 folder = Path(local_path(self._path), f"query={folder_name(name)}", f"batch={batch_id}")
                 write_parquet(label_instants(table), folder)
@@ -134,15 +138,16 @@ class Files:
             frame = to_frame(session, pa.concat_tables(named)).withColumn("batch", F.lit(batch_id))
             self._writer(frame).partitionBy("query", "batch").save(self._path)
 
-    def _is_for_driver(self, session: SparkSession) -> bool:
-        """Parquet as it comes, to files that the driver sees as they are."""
-        if self._format != "parquet" or self._options:
-            return False
-        path = session.sparkContext._jvm.org.apache.hadoop.fs.Path(self._path)
-        return bool(path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).getScheme() == "file")
-
     def _writer(self, frame: DataFrame) -> Any:
         return frame.write.format(self._format).options(**self._options).mode("append")
+
+
+def is_plain_parquet(session: SparkSession, path: str, format: str, options: Mapping[str, Any]) -> bool:
+    """Parquet as it comes, to files of an ordinary file system: no need for Spark to write them."""
+    if format != "parquet" or options:
+        return False
+    found = session.sparkContext._jvm.org.apache.hadoop.fs.Path(path)
+    return bool(found.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).getScheme() == "file")
 
 
 def check_columns(schemas: Mapping[str, pa.Schema]) -> None:

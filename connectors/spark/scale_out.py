@@ -21,13 +21,11 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.api import Engine
@@ -35,10 +33,10 @@ from penstock.engine.errors import UsageError, did_you_mean
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST
-from .outputs import check_columns
-from .pack_rows import QUERY, RESULTS, NamedUnpacker, Packer, Unpacker
+from .pack_rows import RESULTS, Packer, Unpacker
+from .scaled_files import ScaledFiles
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
-from .start_engine import Setup
+from .start_engine import Setup, timing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,44 +78,12 @@ class ScaledOut:
 
     def write(
         self, path: str, format: str = "parquet", options: Mapping[str, Any] | None = None
-    ) -> Callable[[DataFrame, int], None]:
+    ) -> ScaledFiles:
         """A function for `frame.writeStream.foreachBatch`: a folder for each query, as those of `sink`.
 
-        A batch that is given again replaces its files. A job of Spark's writes all queries of equal columns.
+        A batch that is given again replaces its files.
         """
-
-        alike = queries_by_columns(self._schemas)
-        check_columns(self._schemas)
-
-        def write_batch(frame: DataFrame, batch_id: int) -> None:
-            if len(alike) == 1:
-                save(frame, next(iter(alike)), batch_id)
-                return
-            frame.persist()
-            try:
-                having = set(frame.select(QUERY).toArrow()[QUERY].to_pylist())
-                for names in alike:
-                    if having & names:
-                        save(frame, names, batch_id)
-            finally:
-                frame.unpersist()
-
-        def save(frame: DataFrame, names: frozenset[str], batch_id: int) -> None:
-            columns = spark_schema(self._schemas[min(names)]).add(QUERY, spark.StringType())
-            results = frame.mapInArrow(NamedUnpacker(names), columns).withColumn("batch", F.lit(batch_id))
-            writer = results.write.format(format).partitionBy(QUERY, "batch").mode("overwrite")
-            # Dynamic: what is replaced is the folders that the batch has results for, no others.
-            writer.options(**{"partitionOverwriteMode": "dynamic", **(options or {})}).save(path)
-
-        return write_batch
-
-
-def queries_by_columns(schemas: Mapping[str, pa.Schema]) -> list[frozenset[str]]:
-    """Their names; those whose results have the same columns are together."""
-    alike: dict[pa.Schema, list[str]] = defaultdict(list)
-    for name, schema in schemas.items():
-        alike[schema].append(name)
-    return [frozenset(names) for names in alike.values()]
+        return ScaledFiles(self._schemas, path, format, options or {})
 
 
 def scale_out(
@@ -204,6 +170,7 @@ def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
     said = [
         {name: query.sql for name, query in model.queries.items()},
         {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
+        {name: timing(model, name) for name in model.streams},
         sorted((name, repr(value)) for name, value in options.items()),
     ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]

@@ -2,11 +2,13 @@
 
 Between two runs queries may have been added or taken out. Those that were added start where the streams
 stand; those that were taken out are dropped; what the others have seen stays. A query whose text has
-changed is refused, as its results would be two answers in one table.
+changed is refused, as its results would be two answers in one table; so is a stream whose time column or
+slack has, as the saved engine would go on with the old one.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.engine.errors import UsageError
+from penstock.engine.expression import write_duration
 
 
 class Setup:
@@ -49,6 +52,10 @@ class Setup:
         ):
             if now != before:
                 raise UsageError(f"Expected the {kind} of the saved state, {show(before)}, found {show(now)}")
+        for name in engine.streams:
+            timed, was = timing(engine, name), timing(restored, name)
+            if timed != was:
+                raise UsageError(f"Expected the watermark of `{name}` that was saved, {was}, found {timed}")
         for name, query in restored.queries.items():
             if name not in engine.queries:
                 query.drop()
@@ -66,6 +73,12 @@ class Setup:
         engine = penstock.Engine(**self._options)
         engine.execute(self._sql)
         return engine
+
+
+def timing(engine: penstock.Engine, stream: str) -> str:
+    """`ts less 2 seconds`: the time of a stream's rows, and how late one may be."""
+    slack_us = engine.slack(stream) // datetime.timedelta(microseconds=1)
+    return f"`{engine.time_column(stream)}{f' less {write_duration(slack_us)}' if slack_us else ''}`"
 
 
 def show(relations: Mapping[str, pa.Schema]) -> str:

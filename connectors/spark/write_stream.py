@@ -9,7 +9,9 @@ layout):
 
     <outputLocation>/query=<name>/batch=<id>/results.parquet
 
-The rows are those of one stream, or of several, tagged by `tag_streams`.
+The rows are those of one stream, or of several, tagged by `tag_streams`. Spark does not tell a format its
+watermark: time comes as far as the rows of each stream show, and a silent stream holds up a join. The sink
+for foreachBatch hears of it.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
 BATCH_ID = "streaming.sql.batchId"
 ASIDE = "rows"
 
-_at_work: dict[str, tuple[int, Engine]] = {}
-"""By folder, in this process: the last batch an engine has seen, and the engine."""
+_at_work: dict[str, tuple[str, int, Engine]] = {}
+"""By folder, in this process: what an engine was asked, the last batch it has seen, and the engine."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
         self._folder = request.require("stateLocation")
         self._output = request.require("outputLocation")
         declared = f"{declare_stream(request.stream, schema)}\n" if request.stream else ""
+        self._asked = f"{declared}{request.sql} {dict(request.engine_options)}"
         bare = Setup(declared + request.sql, {}, request.engine_options)
         tables = {
             name: read_table(pattern, bare.tables[name])
@@ -91,8 +94,8 @@ class EngineFeed(DataSourceStreamArrowWriter):
         query_id = next((one.query_id for one in aside), None)
         # 1. the engine as it was after the batch before
         states = SavedStates(self._folder)
-        last, engine = _at_work.pop(self._folder, (-1, None))
-        if engine is None or last != batchId - 1:
+        asked, last, engine = _at_work.pop(self._folder, ("", -1, None))
+        if engine is None or last != batchId - 1 or asked != self._asked:
             engine = self._setup.go_on(states.load(batchId, query_id))
         # 2. the rows, in time order
         parts = [pa.ipc.open_stream(one.path).read_all() for one in aside if one.path]
@@ -106,7 +109,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
                 Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results()
             )
         states.save(engine, batchId, query_id)
-        _at_work[self._folder] = batchId, engine
+        _at_work[self._folder] = self._asked, batchId, engine
         shutil.rmtree(Path(self._folder, ASIDE), ignore_errors=True)  # also what failed tasks have left
 
     @staticmethod

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
 from ..kernels.hash import link_rows, run_hash
-from ..kernels.hash_rounds import count_cells, count_pairs, count_slices, find_pairs
+from ..kernels.hash_rounds import count_cells, count_pairs, count_slices, count_young, find_pairs
 from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
@@ -80,30 +80,51 @@ class HashIndex:
             probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end, probes.cursor,
         )  # fmt: skip
 
-    def run_slices(
+    def run_ages(
+        self, probes: Probes, times: NDArray, pos: RowBuffer, size: int, slices: Slices, histogram: NDArray
+    ) -> tuple[int, int]:
+        """Serve all probers, counting each pair with a row younger than `size` in the slice of its age.
+
+        No slice goes beyond `size`; what the histogram has after the last one is no one's concern.
+        times: int64 per prober, non-decreasing; pos: int64, when each row came; an age is the difference. The
+        probers' row_from is not looked at. Returns (pairs found, rows seen by all probers, about).
+        """
+        self._check_probes(probes)
+        assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
+        arguments = (
+            self._keys, self._links, self._heads, self._origin, self._inserted, self._tail,
+            probes.key_low, probes.key_high, probes.row_until, probes.end, probes.cursor,
+            times, pos.data, pos.base, size,
+        )  # fmt: skip
+        if len(slices.ends) == 1 and slices.ends[0] == size:
+            found, self._inserted, seen = count_young(*arguments)
+            histogram[0] += found
+        else:
+            found, self._inserted, seen = count_slices(
+                *arguments, slices.ends, slices.first, slices.shift, histogram
+            )
+        return int(found), int(seen)
+
+    def run_cells(
         self,
         probes: Probes,
         times: NDArray,
         pos: RowBuffer,
         slices: Slices,
         histogram: NDArray,
-        cells: tuple[NDArray, RowBuffer, int] | None = None,
+        cells: tuple[NDArray, RowBuffer, int],
     ) -> int:
         """Serve all probers, counting each pair in the slice of its age; how many pairs were found.
 
-        times: int64 per prober; pos: int64, when each row came; an age is the difference. With `cells` each
-        combination of leaves has slices of its own: (where those of each prober begin, int64; leaves of the
-        rows, int32; by how much they are moved per leaf).
+        Each combination of leaves has slices of its own: `cells` are (where those of each prober begin,
+        int64; leaves of the rows, int32; by how much they are moved per leaf).
         """
         self._check_probes(probes)
-        arguments = (
-            *self._work(probes), times, pos.data, pos.base, slices.ends, slices.first, slices.shift, histogram
+        of_prober, leaves, stride = cells
+        found, self._inserted = count_cells(
+            *self._work(probes), times, pos.data, pos.base, slices.ends, slices.first, slices.shift,
+            histogram, of_prober, leaves.data, leaves.base, stride,
         )  # fmt: skip
-        if cells is None:
-            found, self._inserted = count_slices(*arguments)
-        else:
-            of_prober, leaves, stride = cells
-            found, self._inserted = count_cells(*arguments, of_prober, leaves.data, leaves.base, stride)
         return int(found)
 
     def purge(self, row: int) -> None:

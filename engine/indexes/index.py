@@ -25,7 +25,8 @@ class Probes:
     """The work of one direction for one batch: who probes for what, and how far the work has come.
 
     key_low, key_high    int64, inclusive range of keys sought; low > high seeks nothing
-    row_from, row_until  int64, the rows of the probed side that the prober sees
+    row_from, row_until  int64, the rows of the probed side that the prober sees; where rows are told by their
+                         age, row_from is one number: from where on there are any
     end                  rows of the probed side below this are to be inserted when all is done
     """
 

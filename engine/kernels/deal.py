@@ -1,7 +1,8 @@
 """Pairs dealt out to a few members: who takes a row is a bit per member, and who takes a pair their AND.
 
 A labelled pair is a column of int64[4, n]: its time, its rows on the left and on the right, its takers. Pairs
-of one direction are a run, in time order; what is dealt is the runs together.
+of one direction are a run, in time order; what is dealt is the runs together. Places are unsigned where a
+pair is looked at, for the reason that hash.py gives.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def label_pairs(  # type: ignore[no-untyped-def]
     n = start
     while at < count:
         # 1. what all pairs of a prober have in common
-        p = prober[at]
+        p = np.uint64(prober[np.uint64(at)])
         now, ref = times[p], refs[p]
         if now > bound:
             break
@@ -63,24 +64,22 @@ def label_pairs(  # type: ignore[no-untyped-def]
                 young[s] += 1
         own = own_takers[p] if len(own_takers) else np.int64(-1)
         end = at
-        while end < count and prober[end] == p:
+        while end < count and prober[np.uint64(end)] == np.int64(p):
             end += 1
-        # 2. its pairs: written whether taken or not, and kept if they are, as a jump would be guessed wrong.
-        # They come in order of age, one way or the other: the next is past the same ends, or nearly.
-        past = np.int64(0)
+        # 2. its pairs: written whether taken or not, and kept if they are, as a jump would be guessed wrong
         for i in range(at, end):
-            r = row[i]
-            while past < len(ends) and r < young[past]:
-                past += 1
-            while past > 0 and r >= young[past - 1]:
-                past -= 1
-            taken = own & by_age[past]
+            r = row[np.uint64(i)]
+            past = np.int64(0)
+            for s in range(len(ends)):
+                past += np.int64(r < young[np.uint64(s)])
+            taken = own & by_age[np.uint64(past)]
             if len(takers):
-                taken &= takers[r - takers_base]
-            out_ts[n] = now
-            mine[n] = r + ref_base
-            theirs[n] = ref
-            out_takers[n] = taken
+                taken &= takers[np.uint64(r - takers_base)]
+            to = np.uint64(n)
+            out_ts[to] = now
+            mine[to] = r + ref_base
+            theirs[to] = ref
+            out_takers[to] = taken
             n += np.int64(taken != 0)
         at = end
     return at, n
@@ -113,8 +112,8 @@ def order_runs(times, starts, order):  # type: ignore[no-untyped-def]
             return
         # 2. its pairs up to then
         at, end = heads[best], starts[best + 1]
-        while at < end and (not has_limit or times[at] <= limit):
-            order[n] = at
+        while at < end and (not has_limit or times[np.uint64(at)] <= limit):
+            order[np.uint64(n)] = at
             n += 1
             at += 1
         heads[best] = at
@@ -126,7 +125,7 @@ def count_takers(takers, counts):  # type: ignore[no-untyped-def]
     for m in range(len(counts)):
         total = np.int64(0)
         for i in range(len(takers)):
-            total += (takers[i] >> m) & 1
+            total += (takers[np.uint64(i)] >> m) & 1
         counts[m] += total
 
 
@@ -136,9 +135,11 @@ def deal_pairs(labels, order, member, out_ts, out_left, out_right):  # type: ign
 
     labels: as above; order: int32, of their columns; member: the place of its bit.
     """
+    times, left, right, takers = labels[TS], labels[LEFT], labels[RIGHT], labels[TAKERS]
     n = np.int64(0)
-    for i in order:
-        out_ts[n] = labels[TS, i]
-        out_left[n] = labels[LEFT, i]
-        out_right[n] = labels[RIGHT, i]
-        n += (labels[TAKERS, i] >> member) & 1
+    for place in order:
+        i, to = np.uint64(place), np.uint64(n)
+        out_ts[to] = times[i]
+        out_left[to] = left[i]
+        out_right[to] = right[i]
+        n += (takers[i] >> member) & 1

@@ -8,8 +8,8 @@ A place is a row number less `origin`, so that links take four bytes however man
 links visits rows from newest to oldest, so the walk ends at the first expired one and nothing that points to
 an expired row needs to be found or removed.
 
-Places are turned into unsigned numbers before they index an array: of a signed one the compiled code asks each
-time whether it counts from the end, which is a third of the time of a walk.
+Places are turned into unsigned numbers before they index an array: of a signed one the compiled code asks
+each time whether it counts from the end, which is a third of the time of a walk.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 @expand
 def bucket_of(key, shift):  # type: ignore[no-untyped-def]
     """Bucket of an int64 key: the top bits of a Fibonacci product."""
-    return (np.uint64(key) * MIX) >> shift
+    return np.int64((np.uint64(key) * MIX) >> shift)
 
 
 @expand
 def link(keys, links, heads, shift, place):  # type: ignore[no-untyped-def]
     """Insert a row: it becomes the newest of its bucket."""
     at = np.uint64(place)
-    bucket = bucket_of(keys[at], shift)
+    bucket = np.uint64(bucket_of(keys[at], shift))
     links[at] = heads[bucket]
     heads[bucket] = place
 

@@ -11,6 +11,9 @@ every round, and whoever has come to the end of its chain is left out of the nex
 The rows that precede the last prober of a block are inserted before any of the block probes; a prober passes
 over those that are not there yet for it. Blocks are short enough for these to be few among the live ones.
 
+Whoever counts by age needs no row_from: a block walks as far back as its first prober sees, and the few rows
+that expire meanwhile are told by the age that is looked at anyway.
+
 heads, links, keys, origin: see hash.py; key_low, key_high, row_from, row_until, end: see indexes/index.py.
 """
 
@@ -30,6 +33,14 @@ AGES = 1_024  # of matches, whose slices are looked up together: they stay in th
 
 
 @expand
+def insert(keys, links, heads, buckets, inserted, until):  # type: ignore[no-untyped-def]
+    """Insert the rows at places [inserted, until); returns where the next is."""
+    for place in range(inserted, until):
+        link(keys, links, heads, buckets, place)
+    return max(inserted, until)
+
+
+@expand
 def end_of_block(row_from, row_until, at):  # type: ignore[no-untyped-def]
     """Probers [at, here) walk together: fewer if the rows that come meanwhile are many of the live ones."""
     few = (row_until[at] - row_from[at]) // 4 + 16
@@ -40,11 +51,18 @@ def end_of_block(row_from, row_until, at):  # type: ignore[no-untyped-def]
 
 
 @expand
-def insert(keys, links, heads, buckets, inserted, until):  # type: ignore[no-untyped-def]
-    """Insert the rows at places [inserted, until); returns where the next is."""
-    for place in range(inserted, until):
-        link(keys, links, heads, buckets, place)
-    return max(inserted, until)
+def is_match(keys, origin, key_low, row_until, prober, place):  # type: ignore[no-untyped-def]
+    """1 if the prober seeks the row and it is there for the prober, else 0."""
+    is_there = place < row_until[prober] - origin
+    return np.int64(keys[np.uint64(place)] == key_low[prober]) & np.int64(is_there)
+
+
+@expand
+def keep(prober, place, is_kept, count, walkers, places):  # type: ignore[no-untyped-def]
+    """Who looks at which row next: written in any case, and counted if it is. How many there are now."""
+    walkers[np.uint64(count)] = prober
+    places[np.uint64(count)] = place
+    return count + np.int64(is_kept)
 
 
 @expand
@@ -61,28 +79,10 @@ def set_out(  # type: ignore[no-untyped-def]
     for number in range(at, stop):
         prober = np.uint64(number)
         key = key_low[prober]
-        place = np.int64(heads[bucket_of(key, buckets)])
-        walkers[np.uint64(count)] = number
-        places[np.uint64(count)] = place
-        is_live = place >= row_from[prober] - origin
-        count += np.int64(is_live) & np.int64(key == key_high[prober])
+        place = np.int64(heads[np.uint64(bucket_of(key, buckets))])
+        is_live = np.int64(place >= row_from[prober] - origin) & np.int64(key == key_high[prober])
+        count = keep(number, place, is_live, count, walkers, places)
     return stop, inserted, count
-
-
-@expand
-def look(keys, origin, key_low, row_until, prober, place):  # type: ignore[no-untyped-def]
-    """1 if the row matches and is there for the prober, else 0."""
-    is_there = place < row_until[prober] - origin
-    return np.int64(keys[np.uint64(place)] == key_low[prober]) & np.int64(is_there)
-
-
-@expand
-def go_on(links, origin, row_from, prober, place, left, walkers, places):  # type: ignore[no-untyped-def]
-    """To the next row of the chain; written in any case, and kept if there is one. Who is under way so far."""
-    following = np.int64(links[np.uint64(place)])
-    walkers[np.uint64(left)] = prober
-    places[np.uint64(left)] = following
-    return left + np.int64(following >= row_from[prober] - origin)
 
 
 @expand
@@ -123,8 +123,9 @@ def find_pairs(  # type: ignore[no-untyped-def]
                 prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 hits[np.uint64(more)] = prober
                 hit_places[np.uint64(more)] = place
-                more += look(keys, origin, key_low, row_until, prober, place)
-                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+                more += is_match(keys, origin, key_low, row_until, prober, place)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= row_from[prober] - origin, left, walkers, places)
             count = left
         if count:
             cursor[PROBER] = at
@@ -166,56 +167,154 @@ def count_pairs(  # type: ignore[no-untyped-def]
             left = np.int64(0)
             for i in range(count):
                 prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
-                found += look(keys, origin, key_low, row_until, prober, place)
-                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+                found += is_match(keys, origin, key_low, row_until, prober, place)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= row_from[prober] - origin, left, walkers, places)
             count = left
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return found, inserted
 
 
 @expand
-def add_ages(ages, count, ends, first, shift, histogram):  # type: ignore[no-untyped-def]
-    """Count ages by slice, in a loop of its own: in that of a walk, the arrays would not fit into registers."""
-    for i in range(count):
-        histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
+def has_crowds(first, most):  # type: ignore[no-untyped-def]
+    """Whether a bucket of a table of slices needs a search, as far as `most` looks tell."""
+    crowds = np.int64(len(first) > most)
+    for bucket in range(min(len(first), most)):
+        crowds |= np.int64(first[np.uint64(bucket)] < 0)
+    return crowds != 0
+
+
+@expand
+def add_ages(ages, count, ends, first, shift, is_crowded, histogram):  # type: ignore[no-untyped-def]
+    """Count ages by slice, in a loop of its own: the arrays of both would not fit into registers."""
+    if is_crowded:
+        for i in range(count):
+            histogram[np.uint64(slice_of(ages[np.uint64(i)], ends, first, shift))] += 1
+    else:  # no jump at all
+        last = len(first) - 1
+        for i in range(count):
+            age = ages[np.uint64(i)]
+            start = np.uint64(first[np.uint64(min(age >> shift, last))])
+            histogram[start + np.uint64(ends[start] <= age)] += 1
+
+
+@expand
+def outlive(oldest, end, pos, ahead, now, size):  # type: ignore[no-untyped-def]
+    """The first place from `oldest` on, below `end`, whose row is younger than `size`; else end."""
+    step = 1
+    while oldest + step <= end and now - pos[np.uint64(oldest + step - 1 + ahead)] >= size:
+        oldest += step
+        step *= 2
+    while step > 1:
+        step //= 2
+        if oldest + step <= end and now - pos[np.uint64(oldest + step - 1 + ahead)] >= size:
+            oldest += step
+    return oldest
+
+
+@expand
+def set_out_by_age(  # type: ignore[no-untyped-def]
+    keys, links, heads, buckets, origin, inserted, oldest, end, key_low, key_high, row_until, at,
+    times, pos, ahead, size, walkers, places,
+):  # fmt: skip
+    """What set_out does for probers that walk as far as the first of them sees: rows there tell by their age.
+
+    Returns (where the block ends, places inserted so far, who walks, the oldest place they look at).
+    """
+    oldest = outlive(oldest, end, pos, ahead, times[at], size)
+    few = (row_until[at] - origin - oldest) // 4 + 16
+    stop = min(at + BLOCK, len(times))
+    later = min(oldest + few, end - 1)
+    while stop > at + 1 and (
+        row_until[stop - 1] - row_until[at] > few or times[stop - 1] - pos[later + ahead] >= size
+    ):
+        stop = (at + stop) // 2
+    inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
+    count = np.int64(0)
+    for number in range(at, stop):
+        prober = np.uint64(number)
+        key = key_low[prober]
+        place = np.int64(heads[np.uint64(bucket_of(key, buckets))])
+        is_live = np.int64(place >= oldest) & np.int64(key == key_high[prober])
+        count = keep(number, place, is_live, count, walkers, places)
+    return stop, inserted, count, oldest
+
+
+@kernel
+def count_young(  # type: ignore[no-untyped-def]
+    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
+    times, pos, base, size,
+):  # fmt: skip
+    """The number of matches with rows younger than `size`: no one need say beforehand which these are.
+
+    tail: place of the first row there is; times: int64 per prober, non-decreasing; pos: int64 by row less
+    `base`, when it came. Returns (pairs, places inserted so far, rows seen by all probers, about).
+    """
+    buckets = shift_of(len(heads))
+    walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    ahead = origin - base
+    found = seen = np.int64(0)
+    at, oldest = cursor[PROBER], np.int64(tail)
+    while at < len(key_low):
+        began = at
+        at, inserted, count, oldest = set_out_by_age(
+            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
+            at, times, pos, ahead, size, walkers, places,
+        )  # fmt: skip
+        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
+        while count:
+            left = np.int64(0)
+            for i in range(count):
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                is_young = times[prober] - pos[np.uint64(place + ahead)] < size
+                found += is_match(keys, origin, key_low, row_until, prober, place) & np.int64(is_young)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= oldest, left, walkers, places)
+            count = left
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
+    return found, inserted, seen
 
 
 @kernel
 def count_slices(  # type: ignore[no-untyped-def]
-    keys, links, heads, origin, inserted, key_low, key_high, row_from, row_until, end, cursor,
-    times, pos, base, ends, first, shift, histogram,
+    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
+    times, pos, base, size, ends, first, shift, histogram,
 ):  # fmt: skip
-    """Count each match in the slice of its age.
+    """The same, counting each match in the slice of its age.
 
-    times: int64 per prober; pos: int64 by row less `base`, when it came; ends, first, shift: see slices.py;
-    histogram: int64 by slice, added to. Returns (pairs, places inserted so far).
+    ends, first, shift: see slices.py, no end beyond `size`; histogram: int64 by slice, added to. Those that
+    are older than all slices, and so of no one's concern, come last in it.
     """
+    older, is_crowded = histogram[len(ends)], has_crowds(first, len(times))
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     ages = np.empty(AGES, np.int64)
     ahead = origin - base
-    total = found = np.int64(0)
-    at = cursor[PROBER]
+    total = found = seen = np.int64(0)
+    at, oldest = cursor[PROBER], np.int64(tail)
     while at < len(key_low):
-        at, inserted, count = set_out(
-            keys, links, heads, buckets, origin, inserted,
-            key_low, key_high, row_from, row_until, at, walkers, places,
+        began = at
+        at, inserted, count, oldest = set_out_by_age(
+            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
+            at, times, pos, ahead, size, walkers, places,
         )  # fmt: skip
+        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
         while count:
             if found + count > AGES:
-                add_ages(ages, found, ends, first, shift, histogram)
+                add_ages(ages, found, ends, first, shift, is_crowded, histogram)
                 total += found
                 found = np.int64(0)
             left = np.int64(0)
             for i in range(count):
                 prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
                 ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
-                found += look(keys, origin, key_low, row_until, prober, place)
-                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+                found += is_match(keys, origin, key_low, row_until, prober, place)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= oldest, left, walkers, places)
             count = left
-    add_ages(ages, found, ends, first, shift, histogram)
+    add_ages(ages, found, ends, first, shift, is_crowded, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
-    return total + found, inserted
+    return total + found - (histogram[len(ends)] - older), inserted, seen
 
 
 @kernel
@@ -223,10 +322,11 @@ def count_cells(  # type: ignore[no-untyped-def]
     keys, links, heads, origin, inserted, key_low, key_high, row_from, row_until, end, cursor,
     times, pos, base, ends, first, shift, histogram, prober_cells, leaves, leaf_base, stride,
 ):  # fmt: skip
-    """The same, counting each match in the cell of its rows' leaves and the slice of its age.
+    """Count each match in the cell of its rows' leaves and the slice of its age.
 
+    times, pos, base, ends, first, shift: as above, but each prober walks no further than to its row_from;
     histogram: int32 by cell; prober_cells: int64 per prober, where its cells begin; leaves: int32 by row less
-    leaf_base, each worth `stride` cells.
+    leaf_base, each worth `stride` cells. Returns (pairs, places inserted so far).
     """
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
@@ -250,8 +350,9 @@ def count_cells(  # type: ignore[no-untyped-def]
                 leaf = np.int64(leaves[np.uint64(place + leaf_ahead)])
                 ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
                 cells[np.uint64(found)] = prober_cells[prober] + stride * leaf
-                found += look(keys, origin, key_low, row_until, prober, place)
-                left = go_on(links, origin, row_from, prober, place, left, walkers, places)
+                found += is_match(keys, origin, key_low, row_until, prober, place)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= row_from[prober] - origin, left, walkers, places)
             count = left
     add_cells(ages, cells, found, ends, first, shift, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)

@@ -13,6 +13,7 @@ def find_leaves(codes, constants, leaves):  # type: ignore[no-untyped-def]
 
     codes int64; constants int64, ascending, distinct. Above all of them is 2 * len(constants). All searches
     take one step of a binary search after the other: no jump depends on a value, and the steps vectorize.
+    Places are unsigned, for the reason that hash.py gives.
     """
     count = len(constants)
     if count == 1:
@@ -27,12 +28,12 @@ def find_leaves(codes, constants, leaves):  # type: ignore[no-untyped-def]
         half = size >> 1
         for i in range(len(codes)):
             below = leaves[i]
-            leaves[i] = below + half * (constants[below + half - 1] < codes[i])
+            leaves[i] = below + half * (constants[np.uint64(below + half - 1)] < codes[i])
         size -= half
     for i in range(len(codes)):
-        below = leaves[i] + (constants[leaves[i]] < codes[i])
+        below = leaves[i] + (constants[np.uint64(leaves[i])] < codes[i])
         nearest = below - (below == count)  # if all are below, the last of them is not equal
-        leaves[i] = 2 * below + (constants[nearest] == codes[i])
+        leaves[i] = 2 * below + (constants[np.uint64(nearest)] == codes[i])
 
 
 @kernel

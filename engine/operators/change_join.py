@@ -7,7 +7,8 @@ other side is at its end and none of its rows will leave, as those of a table, r
 kept. Dropped: a row when it is withdrawn or when it is known that its ets has come.
 
 With `messages` it tells those after it when pairs have left: a row knows how many pairs will leave with it
-(the reference count of the incremental-evaluation paper), or, if it is not kept, its ets is remembered.
+(the reference count of the incremental-evaluation paper), or, if it is not kept, its ets is remembered. So is
+that of a pair that was withdrawn before: who keeps pairs until they leave has both to forget.
 """
 
 from __future__ import annotations
@@ -229,6 +230,9 @@ class ChangeJoin:
         if left.is_stored and right.is_stored:
             counts = left.bag.counts, right.bag.counts
             count_ends(left.bag.arrays, right.bag.arrays, counts, self._out[2], self._out[4], kept)
+            early = pairs.ends[pairs.signs < 0]
+            if len(early):  # whoever keeps a pair until its end lets go of both then
+                self._told.add(early)
         else:
             self._told.add(pairs.ends[pairs.signs > 0])
         return self._told.until(known, np.concatenate([left.bag.release(), right.bag.release()]))

@@ -47,6 +47,7 @@ from ..plan import EQUALITY, CommonJoin, MemberNode
 from ..query_index import QueryIndex, split_by_member
 from ..queue import Outlet, Queue, nobody
 from ..roster import Roster
+from ..shelf import Shelf
 from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..verify import equal_keys
@@ -304,8 +305,9 @@ class WindowJoin:
         if len(left.shelves) == len(right.shelves) == 1:
             seen = [np.empty(len(side.ts), np.int64) for side in self.sides]
             meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
-            by_left = right.probes_by(left, right.shelves[0], seen[0])
-            by_right = left.probes_by(right, left.shelves[0], seen[1])
+            told = [self._is_by_age(side, side.shelves[0]) for side in self.sides]
+            by_left = right.probes_by(left, right.shelves[0], seen[0], told[1])
+            by_right = left.probes_by(right, left.shelves[0], seen[1], told[0])
             self._directions[0].begin(left, 0, right, by_right)
             self._directions[1].begin(right, 0, left, by_left)
         else:
@@ -314,7 +316,8 @@ class WindowJoin:
                 other, shelf = self.sides[1 - side.number], side.shelves[number]
                 row_until = np.empty(len(other.ts), np.int64)
                 precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
-                direction.begin(side, number, other, side.probes_by(other, shelf, row_until))
+                probes = side.probes_by(other, shelf, row_until, self._is_by_age(side, shelf))
+                direction.begin(side, number, other, probes)
         self._working = True
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
@@ -342,6 +345,14 @@ class WindowJoin:
         leaves = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
         return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
 
+    def _is_by_age(self, side: Side, shelf: Shelf) -> bool:
+        """Whether pairs with rows of a shelf are counted by their age alone, straight from its chains."""
+        index = self._count_index
+        if index is None or not index.is_plain or self._delivered or self._instants:
+            return False
+        is_equality = isinstance(shelf.index, HashIndex) and not (self._by_key or self.left.verified)
+        return is_equality and bool(index.slices[side.number].ends[-1] <= shelf.lifetime)
+
     def _count(self) -> None:
         index = self._count_index
         assert index is not None, "members without an index"
@@ -353,7 +364,12 @@ class WindowJoin:
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
                 slices, histogram = index.slices[number], index.histogram(number)
-                if len(slices.ends) == 1 and not self._by_key:
+                if isinstance(probed, HashIndex) and self._is_by_age(side, direction.shelf):
+                    times, pos, size = direction.by.ts, direction.shelf.pos, direction.shelf.lifetime
+                    found, met = probed.run_ages(probes, times, pos, size, slices, histogram)
+                    side.found += found
+                    side.met += met
+                elif len(slices.ends) == 1 and not self._by_key:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found
                     side.found += found
@@ -394,14 +410,14 @@ class WindowJoin:
             )  # fmt: skip
             direction.side.found += found
             return found
+        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         if isinstance(shelf.index, HashIndex):
-            cells = None if strides is None else (of_prober, leaves, stride)
-            found = shelf.index.run_slices(probes, by.ts, shelf.pos, slices, histogram, cells)
+            cells = of_prober, leaves, stride
+            found = shelf.index.run_cells(probes, by.ts, shelf.pos, slices, histogram, cells)
             direction.side.found += found
             return found
         direction.fill()
         found, direction.at = direction.count, direction.count
-        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         add_pairs(
             direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
             of_prober, leaves.data, leaves.base, stride, slices.ends, slices.first, slices.shift, histogram,

@@ -69,6 +69,8 @@ class Side:
         self.index_kind = "scan"
         self.size = 0
         """The greatest window of any member."""
+        self._allowed: NDArray | None = None
+        """Ages at which rows may leave, in order; None: any."""
         # how rows are told apart
         self.columns: list[int] = []
         """Columns of the stream that are stored, in order of their slots."""
@@ -306,10 +308,9 @@ class Side:
 
     def _ends_of(self, lifetime: NDArray) -> NDArray:
         """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
-        ends = self.arrangement.ends[self.number]
-        if ends is None:
+        allowed = self._allowed
+        if allowed is None:
             return lifetime
-        allowed = np.array([*(end for end in ends if end < self.size), self.size], np.int64)
         if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
             return allowed[-1:]
         return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
@@ -391,11 +392,16 @@ class Side:
             self.low, self.high = self.low.copy(), self.high.copy()
             silence_displaced(self.ts, self.places, self.come_ts, self.come, self.size, self.low, self.high)
 
-    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray) -> Probes:
-        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until."""
+    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray, by_age: bool) -> Probes:
+        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until.
+
+        by_age: what is too old is told when it is found, and those who find count what was `met`.
+        """
         ts = shelf.store.ts
         if not len(row_until):
             return Probes(other.low, other.high, row_until, row_until, ts.end)
+        if by_age:
+            return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end)
         row_from = np.empty(len(row_until), np.int64)
         if self.by_place:
             places = shelf.pos
@@ -503,6 +509,8 @@ class Side:
         self.size = int(roster.sizes[self.number].max())
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
+        ends = arrangement.ends[self.number]
+        self._allowed = None if ends is None else np.array([*(e for e in ends if e < self.size), self.size])
         self._add_columns(new)
         self.births_matter = self.oldest_birth < max([member.born[self.number] for member in roster.members])
         self.is_uniform = (

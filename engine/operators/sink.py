@@ -133,7 +133,11 @@ class Sink:
 
     def net_all(self, types: Sequence[SqlType]) -> None:
         """From now on any changes of an instant may cancel."""
-        self._netting, self._types = "all", types
+        self.net("all", types)
+
+    def net(self, netting: Netting, types: Sequence[SqlType]) -> None:
+        """From now on these changes of an instant may cancel."""
+        self._netting, self._types = netting, types
 
     def take_initial(self) -> list[Batch]:
         """What was there before all time and has not been given, which is forgotten."""

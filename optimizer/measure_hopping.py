@@ -1,0 +1,115 @@
+"""What the operators of a hopping query have shown: rows of their answers at a boundary, or changes.
+
+An operator of the logical tree is one or more of the plan, and its name is in the label of one of them
+(modes.py). What it gives is counted where that is all done: above filters, projections and conversions, which
+have no names. Of an answer that is given whole the rows are known, of one given by changes those that come;
+the one is taken to follow from the other as the estimates have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from penstock.engine.operator import Operator
+from penstock.engine.pane_member import PaneMember
+from penstock.engine.pipeline import Part
+from penstock.engine.plan import PlanNode, plan_inputs, plan_nodes
+
+from .estimate_flows import Estimates
+from .hopping_cost import Flow
+from .logical import Filter, Node, Project, inputs_of
+from .modes import OPERATORS, Form, Mode, operators_of, writes
+from .plan_changes import has_ends
+
+LEAST = 1e-3  # rows a hop: what has given none may still do
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that an operator has given so far, in its mode."""
+
+    rows: int
+    mode: Mode
+    leave_by_themselves: bool
+
+    def per_hop(self, before: Given | None, hops: int) -> float:
+        """Rows of an answer, or rows that come, at one boundary of the last so many."""
+        rows = (self.rows - (0 if before is None else before.rows)) / hops
+        return rows if writes(self.mode) == "complete" or self.leave_by_themselves else rows / 2
+
+
+def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
+    """By the names of operators; those that cannot be told from others' are not there."""
+    found: dict[str, Given] = {}
+
+    def visit(part: Part, node: PlanNode, number: int, top: tuple[int, PlanNode] | None) -> int:
+        """Look at a node and all below it; the number that follows theirs."""
+        if number in part.parts:
+            visit(part.parts[number], node, 0, top)  # by our names: it may have those of another query
+            return number + sum(1 for _ in plan_nodes(node))
+        if top is None and (rows := rows_of(part, number)) is not None:
+            top = rows, node
+        label = getattr(node, "label", "")
+        if label:
+            name = label.rsplit(" ", 1)[0]
+            if top is not None and name in modes:
+                found[name] = Given(top[0], modes[name], has_ends(top[1]))
+            top = None
+        number += 1
+        for below in plan_inputs(node):
+            number = visit(part, below, number, top)
+        return number
+
+    visit(pipeline, pipeline.plan, 0, None)
+    return found
+
+
+def rows_of(part: Part, number: int) -> int | None:
+    """Rows that a node of a plan has given."""
+    operator: Operator | None = part.operators.get(number)
+    if operator is not None:
+        return operator.counters.rows_out
+    member: PaneMember | None = part.panes[number][1] if number in part.panes else None
+    return None if member is None else member.found
+
+
+@dataclass(frozen=True)
+class MeasuredEstimates(Estimates):
+    """Estimates, and in their place what was measured where it was."""
+
+    measured: Mapping[int, tuple[Form, float]] = field(default_factory=dict)
+    """By the id of a node: rows of its answer, or rows that come, at one boundary."""
+
+    def flow(self, node: Node, inputs: list[Flow]) -> Flow:  # type: ignore[override]
+        flow = super().flow(node, inputs)
+        known = self.measured.get(id(node))
+        if known is None:
+            return flow
+        form, rows = known
+        rows = max(rows, LEAST)
+        return replace(flow, rows=rows if form == "complete" else rows / max(flow.changed, LEAST))
+
+
+def measured_nodes(
+    root: Node, given: Mapping[str, float], modes: Mapping[str, Mode]
+) -> dict[int, tuple[Form, float]]:
+    """What was measured by the node of the tree that it is the flow of: above filters, else the operator."""
+    found: dict[int, tuple[Form, float]] = {}
+    names = {id(one.node): one.name for one in operators_of(root)}
+
+    def visit(node: Node, filtered: Node | None) -> None:
+        if isinstance(node, OPERATORS):
+            name = names[id(node)]
+            if name in given:
+                found[id(filtered or node)] = writes(modes[name]), given[name]
+            filtered = None
+        elif isinstance(node, Filter):
+            filtered = filtered or node
+        elif not isinstance(node, Project):
+            filtered = None
+        for part in inputs_of(node):
+            visit(part, filtered)
+
+    visit(root, None)
+    return found

@@ -1,0 +1,173 @@
+"""Hopping queries whose modes change while they run: the same answers, and only where it is worth it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import rows_of
+from query_trees import Trees
+from test_changes_oracle import arrivals, drive, expected, make_engine, make_oracle
+from test_hopping_oracle import complete_of
+from test_modes_oracle import FORMS, folded
+
+import penstock
+from penstock import api
+from penstock.optimizer import reassign_modes
+from penstock.optimizer.assign_modes import Pricer, assign_modes
+from penstock.optimizer.estimate_flows import Estimates
+from penstock.optimizer.hopping_cost import HoppingCosts
+from penstock.optimizer.modes import Form, mode_of, operators_of, reads
+from penstock.optimizer.optimize_hopping import HoppingPlan
+from penstock.optimizer.reassign_modes import Watch, emitted_by, with_modes
+from penstock.optimizer.statistics import Rates
+
+SECOND = 1_000_000
+
+
+def in_drawn_modes(draw: Any, plan: HoppingPlan, weights: Any) -> HoppingPlan:
+    """The plan with every operator in some mode."""
+    found: dict[int, Any] = {}
+    for one in operators_of(plan.query.root):
+        written: Form = emitted_by(plan.query) if one.above is None else reads(found[one.above])
+        read: Form = "delta" if one.is_scan else draw(st.sampled_from(FORMS))
+        found[one.number] = mode_of(read, written)
+    assert plan.query.hop is not None
+    pricer = Pricer(Estimates(Rates(), plan.query.hop.size_us), HoppingCosts(weights), plan.panes)
+    chosen = assign_modes(plan.query.root, pricer, emitted_by(plan.query), found)
+    return with_modes(plan, chosen, chosen, pricer)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_modes_that_change_oracle_at_every_hop(data: st.DataObject) -> None:
+    draw = data.draw
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams))
+    query = trees.tree(draw(st.integers(0, 4)))
+    if not trees.references:
+        return
+    hop, origin = draw(st.integers(1, 8)), draw(st.sampled_from([0, 0, 3]))
+    tail = f"HOP BY {hop} us ORIGIN {origin}"
+    engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
+    taken: list[HoppingPlan] = []
+
+    def look(self: Watch, plan: HoppingPlan, *given: Any) -> HoppingPlan | None:
+        if not draw(st.booleans()):
+            return None
+        taken.append(in_drawn_modes(draw, plan, given[-1]))
+        return taken[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "LOOK_ROWS", 0)
+        patch.setattr(Watch, "look", look)
+        engine._look_at_modes_at = 0
+        running = []
+        for emit in ("COMPLETE", "DELTA"):
+            execution = draw(st.sampled_from(["waat", "taat"]))
+            one = engine.query(f"{query.penstock} {tail} EMIT {emit}", execution=execution)
+            running.append((emit, f"{query.penstock} {tail} EMIT {emit} {execution}", one))
+        for _ in drive(draw, engine, streams):
+            engine._runtime._check()
+    read = {one.stream for one in trees.references}
+    times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
+    if not times:
+        return
+    end = max(ts for table in streams.values() for ts in table["ts"].to_pylist()) + 12
+    engine.advance(end)
+    engine.close()
+    oracle = make_oracle(streams, trees)
+    boundaries = range(min(times) + (origin - min(times)) % hop, end + 1, hop)
+    wanted = {boundary: expected(oracle, query.duck, boundary) for boundary in boundaries}
+    for emit, text, one in running:
+        found = complete_of(one) if emit == "COMPLETE" else folded(one, boundaries, text)
+        for boundary, answer in wanted.items():
+            assert found.pop(boundary, Counter()) == answer, f"{text} at {boundary}: {len(taken)} changes"
+        assert not found, f"{text}: an answer at no boundary, or after {end}"
+
+
+def feed(engine: penstock.Engine, rows: int, second: int, values: int) -> None:
+    """A second of both streams."""
+    rng = np.random.default_rng(second)
+    for name in "ab":
+        ts = second * SECOND + np.sort(rng.integers(0, SECOND, rows))
+        drawn = {"k": rng.integers(0, values, rows), "v": rng.integers(0, values, rows)}
+        engine.push(name, {"ts": ts, **drawn})
+
+
+def start(sql: str, rate: int) -> tuple[penstock.Engine, penstock.Query]:
+    engine = penstock.Engine()
+    for name in "ab":
+        engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v BIGINT)")
+        engine.set_rate(name, rate)
+    return engine, engine.query(sql, name="q")
+
+
+def top_mode(query: penstock.Query) -> str:
+    decided = query._how()
+    assert decided is not None
+    return decided.operators[0].mode
+
+
+DIFFERENCE = (
+    "SELECT k, v FROM a [RANGE 10 SECONDS] EXCEPT SELECT k, v FROM b [RANGE 10 SECONDS] "
+    "HOP BY 1 SECOND EMIT DELTA"
+)
+
+
+def test_modes_follow_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thought to be slow the streams are fast: an operator less is no longer what counts."""
+    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    engine, query = start(DIFFERENCE, 20)
+    engine._look_at_modes_at = 0
+    assert top_mode(query) == "DIDO"
+    seen, answers = [], []
+    for second in range(35):
+        feed(engine, 1_500, second, 1_000)
+        seen.append(top_mode(query))
+        answers += rows_of(query.results())
+    assert [mode for mode, _ in itertools.groupby(seen)] == ["DIDO", "CIDO"], "once, and not back"
+    assert seen.index("CIDO") >= 10 + reassign_modes.LOOK_HOPS
+    decided = query._how()
+    assert decided is not None and decided.is_measured
+    assert decided.others[0][0] == "modes before"
+    forced, other = penstock.Engine(modes="CIDO"), None
+    for name in "ab":
+        forced.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v BIGINT)")
+    other = forced.query(DIFFERENCE)
+    for second in range(35):
+        feed(forced, 1_500, second, 1_000)
+    assert Counter(answers) == Counter(rows_of(other.results()))
+    text = engine.explain(analyze=True)
+    assert "by what was measured" in text
+    assert re.search(r"measured: [\d,]+ changes a hop \(estimated [\d,]+\); 9\d.\d% of the left", text), text
+
+
+def test_what_is_only_a_little_better_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(reassign_modes, "BETTER", 0.01)
+    engine, query = start(DIFFERENCE, 20)
+    engine._look_at_modes_at = 0
+    for second in range(25):
+        feed(engine, 1_500, second, 1_000)
+        assert top_mode(query) == "DIDO"
+    assert query._watch is not None and query._watch.every > reassign_modes.LOOK_HOPS
+
+
+def test_forced_modes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(Watch, "look", lambda *_: pytest.fail("it was looked at"))
+    engine, _ = start(DIFFERENCE, 20)
+    query = engine.query(DIFFERENCE, name="forced", modes="CIDO")
+    engine.queries["q"].drop()
+    engine._look_at_modes_at = 0
+    for second in range(3):
+        feed(engine, 10, second, 10)
+    assert replace(query._decided).operators[0].mode == "CIDO"  # type: ignore[type-var]
