@@ -126,7 +126,7 @@ def test_blocks_that_fit_are_found_call_by_call() -> None:
     assert find_all(case, 4 * BLOCK) == 0
 
 
-@pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_slices", "hash_rounds.count_cells")
+@pytest.mark.twin("hash_rounds.count_young", "hash_rounds.count_slices")
 @few
 @given(CASES, st.sampled_from([1, 40, 300, 10**6]), st.integers(0, 400))
 def test_counts_by_age(case: Case, size: int, tail: int) -> None:
@@ -162,6 +162,7 @@ def test_counts_by_age(case: Case, size: int, tail: int) -> None:
         case.check(arrays[1], arrays[2], inserted)
 
 
+@pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_cells")
 @few
 @given(CASES)
 def test_counts(case: Case) -> None:
