@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from spark_help import BEGIN, COLUMNS, SECOND, SLACK, bag, both_streams
+from spark_help import BEGIN, COLUMNS, SECOND, SLACK, bag, both_streams, run_to_end
 
 import penstock
 from penstock.connectors.spark import ScaledOut, scale_out
@@ -58,5 +58,5 @@ def run_scaled(spark: SparkSession, folder: Path, queries: str = QUERIES, **opti
     scaled = scale_out(queries, both_streams(spark, folder), **{"buckets": 3} | options)
     writer = scaled.frame.writeStream.foreachBatch(scaled.write(str(folder / "out")))
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    run_to_end(writer)
     return scaled

@@ -9,11 +9,12 @@ file `held-<way>-<batch>` says that it waits.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 
-from spark_help import QUICK
-from spark_ways import start
+from spark_help import QUICK, run_to_end
+from spark_ways import prepare
 
 from penstock.connectors.spark import local_session
 
@@ -36,11 +37,13 @@ def main() -> None:
     spark = local_session(settings=settings)
     running = []
     for way in sys.argv[3:]:  # one by one: Spark gives its Python processes ten seconds to start
-        running.append(start(spark, way, FOLDER, hold))
-        while not (FOLDER / f"held-{way}-1").exists() and running[-1].isActive:
+        writer = prepare(spark, way, FOLDER, hold)
+        running.append(threading.Thread(target=run_to_end, args=[writer]))
+        running[-1].start()
+        while not (FOLDER / f"held-{way}-1").exists() and running[-1].is_alive():
             time.sleep(0.05)
-    for query in running:
-        query.awaitTermination()
+    for thread in running:
+        thread.join()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from penstock.connectors.spark.write_stream import EngineFeed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Hold = Callable[[str, int], None]
 """Given the way and the batch."""
@@ -143,11 +143,10 @@ def no_hold(way: str, batch_id: int) -> None:
     pass
 
 
-def start(spark: SparkSession, way: str, folder: Path, hold: Hold = no_hold) -> StreamingQuery:
-    """All that the folder has now, from where the way's last run stopped."""
+def prepare(spark: SparkSession, way: str, folder: Path, hold: Hold = no_hold) -> DataStreamWriter:
+    """For all that the folder has now, from where the way's last run stopped."""
     writer = WAYS[way](spark, folder, folder / way, partial(hold, way))
-    writer = writer.option("checkpointLocation", str(folder / way / "checkpoint"))
-    return writer.trigger(availableNow=True).start()
+    return writer.option("checkpointLocation", str(folder / way / "checkpoint"))
 
 
 def check_ledger(folder: Path, way: str, expected: dict[str, Counter[Any]]) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from spark_help import run_to_end
 from test_room_climate import DECLARE, EXPECTED, QUERY
 
 from penstock.connectors.spark import register, scale_out, sink, tag_streams
@@ -106,8 +107,7 @@ def test_room_climate(
     write_readings(real_data, tmp_path, rows, files=3 if rows == LONGEST else 2)
     writer = way(spark, tmp_path)
     if writer is not None:
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
+        run_to_end(writer.option("checkpointLocation", str(tmp_path / "checkpoint")))
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.execute(f"CREATE VIEW readings AS FROM '{tmp_path}/readings.parquet'")

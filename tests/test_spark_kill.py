@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scale_help import ended, whole_answers
-from spark_help import add_files, cut, draw_stream, from_duckdb
-from spark_ways import QUERIES, WAYS, check_ledger, start
+from spark_help import add_files, cut, draw_stream, from_duckdb, run_to_end
+from spark_ways import QUERIES, WAYS, check_ledger, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def test_the_driver_is_killed(spark: SparkSession, tmp_path: Path, executor_too:
     assert states["sink"] == states["write-stream"] == {f"batch-{n}.penstock" for n in (fatal - 1, fatal)}
 
     for way in WAYS:
-        start(spark, way, tmp_path).awaitTermination()
+        run_to_end(prepare(spark, way, tmp_path))
     expected = whole_answers(STREAMS, QUERIES)
     assert {row[:3] for row in from_duckdb(STREAMS)["pairs"]} == set(expected["pairs"])
     for way in WAYS:

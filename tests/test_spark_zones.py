@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from spark_help import bag
+from spark_help import bag, run_to_end
 
 import penstock
 from penstock.connectors.spark import declare_stream, register, scale_out, sink
@@ -51,8 +51,7 @@ def before_end(table: pa.Table) -> Counter[Any]:
 
 
 def run(writer: Any, folder: Path, name: str) -> None:
-    writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{name}"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    run_to_end(writer.option("checkpointLocation", str(folder / f"checkpoint-{name}")))
 
 
 def test_every_way_in_another_zone(abroad: SparkSession, tmp_path: Path) -> None:
