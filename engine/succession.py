@@ -141,8 +141,8 @@ class Succession:
         self, pipeline: Pipeline, heir: Pipeline, hops: Hops, come: int, since: int | None
     ) -> bool:
         """Whether both plans of a hopping query have said the last hop's answer, the heir an exact one."""
-        last = hops.last(come - 1)
-        if since is not None and since > last:
+        first, last = pipeline.sink.begins(), hops.last(come - 1)
+        if first is None or last < first or (since is not None and since > last):
             return False
         return all(
             outlet_of(one).punctuation > last and one.sink.inputs[0].frontier > last

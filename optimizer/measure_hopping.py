@@ -3,7 +3,7 @@
 An operator of the logical tree is one or more of the plan, and its name is in the label of one of them
 (modes.py). What it gives is counted where that is all done: above filters, projections and conversions, which
 have no names. Of an answer that is given whole the rows are known, of one given by changes those that come;
-the one is taken to follow from the other as the estimates have it.
+both where an operator converts. Else the one is taken to follow from the other as the estimates have it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,38 @@ from penstock.engine.plan import PlanNode, plan_inputs, plan_nodes
 from .estimate_flows import Estimates
 from .hopping_cost import Flow
 from .logical import Filter, Node, Project, inputs_of
-from .modes import OPERATORS, Form, Mode, operators_of, writes
+from .modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from .plan_changes import has_ends
 
 LEAST = 1e-3  # rows a hop: what has given none may still do
 
 
+PerHop = Mapping[Form, float]
+"""Rows of an answer (complete), or rows that come (delta), at one boundary."""
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows that an operator has given so far, in its mode."""
+    """Rows that an operator has given so far; inner: before they were converted to the other form, if known.
+
+    leave: whether changes, and those before the conversion, leave by themselves, without a -1.
+    """
 
     rows: int
+    inner: int | None
     mode: Mode
-    leave_by_themselves: bool
+    leave: tuple[bool, bool]
 
-    def per_hop(self, before: Given | None, hops: int) -> float:
-        """Rows of an answer, or rows that come, at one boundary of the last so many."""
-        rows = (self.rows - (0 if before is None else before.rows)) / hops
-        return rows if writes(self.mode) == "complete" or self.leave_by_themselves else rows / 2
+    def per_hop(self, before: Given | None, hops: int) -> PerHop:
+        """What was given at each of the last so many boundaries."""
+        counts = {writes(self.mode): (self.rows, 0 if before is None else before.rows, self.leave[0])}
+        if self.inner is not None:
+            old = 0 if before is None or before.inner is None else before.inner
+            counts[reads(self.mode)] = self.inner, old, self.leave[1]
+        return {
+            form: (now - then) / hops / (1 if form == "complete" or leaves else 2)
+            for form, (now, then, leaves) in counts.items()
+        }
 
 
 def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
@@ -54,7 +68,10 @@ def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
         if label:
             name = label.rsplit(" ", 1)[0]
             if top is not None and name in modes:
-                found[name] = Given(top[0], modes[name], has_ends(top[1]))
+                mode = modes[name]
+                is_converted = reads(mode) != writes(mode) and not name.startswith("scan ")
+                inner = rows_of(part, number) if is_converted and number not in part.panes else None
+                found[name] = Given(top[0], inner, mode, (has_ends(top[1]), has_ends(node)))
             top = None
         number += 1
         for below in plan_inputs(node):
@@ -78,31 +95,34 @@ def rows_of(part: Part, number: int) -> int | None:
 class MeasuredEstimates(Estimates):
     """Estimates, and in their place what was measured where it was."""
 
-    measured: Mapping[int, tuple[Form, float]] = field(default_factory=dict)
-    """By the id of a node: rows of its answer, or rows that come, at one boundary."""
+    measured: Mapping[int, PerHop] = field(default_factory=dict)
+    """By the id of a node."""
 
     def flow(self, node: Node, inputs: list[Flow]) -> Flow:  # type: ignore[override]
         flow = super().flow(node, inputs)
         known = self.measured.get(id(node))
         if known is None:
             return flow
-        form, rows = known
+        rows, came = known.get("complete"), known.get("delta")
+        if rows is None:
+            return replace(flow, rows=max(came or 0.0, LEAST) / max(flow.changed, LEAST))
         rows = max(rows, LEAST)
-        return replace(flow, rows=rows if form == "complete" else rows / max(flow.changed, LEAST))
+        if came is None:
+            return replace(flow, rows=rows)
+        return replace(flow, rows=rows, parts=frozenset({(id(node), min(1.0, came / rows))}))
 
 
-def measured_nodes(
-    root: Node, given: Mapping[str, float], modes: Mapping[str, Mode]
-) -> dict[int, tuple[Form, float]]:
+def measured_nodes(root: Node, given: Mapping[str, PerHop], modes: Mapping[str, Mode]) -> dict[int, PerHop]:
     """What was measured by the node of the tree that it is the flow of: above filters, else the operator."""
-    found: dict[int, tuple[Form, float]] = {}
+    found: dict[int, PerHop] = {}
     names = {id(one.node): one.name for one in operators_of(root)}
 
     def visit(node: Node, filtered: Node | None) -> None:
         if isinstance(node, OPERATORS):
             name = names[id(node)]
             if name in given:
-                found[id(filtered or node)] = writes(modes[name]), given[name]
+                last = writes(modes[name])
+                found[id(filtered or node)] = given[name] if filtered is None else {last: given[name][last]}
             filtered = None
         elif isinstance(node, Filter):
             filtered = filtered or node

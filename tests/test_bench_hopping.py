@@ -19,6 +19,8 @@ def test_all_answers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(hopping_trials, "MOST_HOPS", 2)
     monkeypatch.setattr(hopping_modes, "DIFFERENCE_WINDOW_S", 2)
     monkeypatch.setattr(hopping_modes, "JOIN_WINDOW_S", 2)
+    pairs = hopping_aggregates.many_pairs(12)
+    monkeypatch.setattr(hopping_aggregates, "many_pairs", lambda: pairs)
     told: list[str] = []
     size = hopping.Size(rows=65_000, rounds=1, ratios=(0.5,), windows_s=(5,), figure_rounds=1, plans=2)
     outcome = hopping.bench_hopping(size, tmp_path, told.append)

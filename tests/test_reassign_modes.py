@@ -45,7 +45,7 @@ def in_drawn_modes(draw: Any, plan: HoppingPlan, weights: Any) -> HoppingPlan:
     return with_modes(plan, chosen, chosen, pricer)
 
 
-@settings(max_examples=60)
+@settings(max_examples=35)
 @given(st.data())
 def test_modes_that_change_oracle_at_every_hop(data: st.DataObject) -> None:
     draw = data.draw
