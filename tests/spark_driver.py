@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from spark_help import QUICK, run_to_end
 from spark_ways import prepare
@@ -19,7 +20,7 @@ from spark_ways import prepare
 from penstock.connectors.spark import local_session
 
 FOLDER = Path(sys.argv[1])
-WAITING_S = 300
+WAITING_S = 180
 
 
 def hold(way: str, batch_id: int) -> None:
@@ -35,10 +36,16 @@ def hold(way: str, batch_id: int) -> None:
 def main() -> None:
     settings = {**QUICK, "spark.master": sys.argv[2], "spark.executor.memory": "700m"}
     spark = local_session(settings=settings)
+
+    def run(writer: Any) -> None:
+        # Spark looks for formats of Python's in the session of the thread, which a new thread has not.
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
+        run_to_end(writer)
+
     running = []
     for way in sys.argv[3:]:  # one by one: Spark gives its Python processes ten seconds to start
         writer = prepare(spark, way, FOLDER, hold)
-        running.append(threading.Thread(target=run_to_end, args=[writer]))
+        running.append(threading.Thread(target=run, args=[writer]))
         running[-1].start()
         while not (FOLDER / f"held-{way}-1").exists() and running[-1].is_alive():
             time.sleep(0.05)

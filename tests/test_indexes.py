@@ -205,6 +205,25 @@ def test_sliding_window(kind: str) -> None:
 
 
 @each_kind
+def test_many_rows_of_the_greatest_key(kind: str) -> None:
+    """NaN is above all numbers: its code is that of a slot without an entry. Nodes are cut within a batch."""
+    random = np.random.default_rng(3)
+    window = 600 if JIT else 40
+    index, keys = build_index(kind), np.empty(0, np.int64)
+    for _ in range(300):
+        part = random.choice(np.array([5, 6, MAX, MAX]), random.integers(1, window // 10))
+        index.extend(part)
+        keys = np.concatenate([keys, part])
+        oldest = max(0, len(keys) - window)
+        one = np.array([MAX])
+        probes = Probes(one, one, np.array([oldest]), np.array([len(keys)]), len(keys))
+        expected = [(0, row) for row in (oldest + np.flatnonzero(keys[oldest:] == MAX)).tolist()]
+        assert sorted(run(index, probes, 4096)) == expected
+        index.purge(oldest)
+        index._check()
+
+
+@each_kind
 @pytest.mark.parametrize("order", ["rising", "falling", "random", "constant", "zigzag"])
 def test_key_orders(kind: str, order: str) -> None:
     """Fill, expire half from the old end, fill again, expire all: the shapes that unbalance trees."""

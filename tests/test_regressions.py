@@ -19,7 +19,7 @@ from penstock.engine import scheduler
 from penstock.engine.batch import Batch
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Probes
-from penstock.engine.operators import join, select
+from penstock.engine.operators import found_pairs, select
 from penstock.engine.reorder import Reorder
 from penstock.engine.scheduler import RoundRobin
 
@@ -45,7 +45,7 @@ def test_long_texts_come_out_in_batches_that_fit(
     engine: penstock.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offsets of Arrow's strings have 32 bits: 400 x 400 pairs of 66 kB each would wrap around."""
-    monkeypatch.setattr(join, "MAX_TEXT_BYTES", 1_000)
+    monkeypatch.setattr(found_pairs, "MAX_TEXT_BYTES", 1_000)
     query = engine.query(f"SELECT x.s, y.s AS t {PAIRS.format('x.k = y.k')}")
     sizes: list[int] = []
     query.subscribe(lambda batch: sizes.append(batch.num_rows))
@@ -316,7 +316,7 @@ def test_an_error_of_any_kind_stops_its_own_query_only(
         raise MemoryError("no\nroom")
 
     monkeypatch.setattr(select, "evaluate", fail)
-    with pytest.raises(penstock.DataError, match="no room, in query `broken`"):
+    with pytest.raises(penstock.DataError, match=r"\(no room\), in query `broken`"):
         engine.push("a", rows([1]))
     monkeypatch.undo()
     engine.push("a", rows([2]))

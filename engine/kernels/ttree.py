@@ -272,7 +272,7 @@ def insert_few(nodes, links, state, keys, sought, at, place):  # type: ignore[no
                 state[SHORT] = 1
                 return
         slot = here - node * NODE_ROWS
-        if slot < 0 or slot >= NODE_ROWS or nodes.keys[here - 1] > key:
+        if slot < 0 or slot > nodes.size[node] or nodes.keys[here - 1] > key:  # it was cut or split
             slot = count_up_to(nodes, node, key)
         else:
             while nodes.keys[here] <= key and slot < nodes.size[node]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..array_memory import without_scratch
 from ..batch import NO_ROWS
 from ..indexes.index import Probes
+from ..kernels.bounds import meet, precede
 from ..kernels.pairs import ROW_BITS
+from ..kernels.slices import Slices
+from ..key_counts import KeyCounts
 from ..shelf import Shelf
+from .set_probes import probes_by
 from .side import Side
 
 MIN_PAIRS = 1_024
@@ -74,7 +80,43 @@ class Direction:
         self.at += stop
         return (ts[:stop], mine, theirs) if self.side.number == 0 else (ts[:stop], theirs, mine)
 
+    def key_counts(self, slices: Slices) -> KeyCounts:
+        """The counters of the shelf by key, set up if there are none."""
+        shelf = self.shelf
+        if shelf.key_counts is None:
+            ends = slices.ends[: slices.ends.searchsorted(shelf.lifetime, side="right")]
+            leaves = self.side.leaf_counts[0] if shelf.leaves else 1
+            shelf.key_counts = KeyCounts(shelf.store.ts.tail, ends, leaves)
+        return shelf.key_counts
+
     @property
     def last_ts(self) -> int:
         """Of the last pair found."""
         return int(self.by.ts[self.prober[self.count - 1]])
+
+
+def set_out(
+    directions: list[Direction], sides: tuple[Side, Side], is_by_age: Callable[[Side, Shelf], bool]
+) -> None:
+    """The new rows of both sides are about to probe every shelf of the other, a direction for each shelf."""
+    left, right = sides
+    count = len(left.shelves) + len(right.shelves)
+    while len(directions) < count:
+        directions.append(Direction())
+    del directions[count:]
+    if len(left.shelves) == len(right.shelves) == 1:
+        seen = [np.empty(len(side.ts), np.int64) for side in sides]
+        meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
+        told = [is_by_age(side, side.shelves[0]) for side in sides]
+        by_left = probes_by(left, right, right.shelves[0], seen[0], told[1])
+        by_right = probes_by(right, left, left.shelves[0], seen[1], told[0])
+        directions[0].begin(left, 0, right, by_right)
+        directions[1].begin(right, 0, left, by_left)
+        return
+    pairs = [(side, number) for side in sides for number in range(len(side.shelves))]
+    for direction, (side, number) in zip(directions, pairs, strict=True):
+        other, shelf = sides[1 - side.number], side.shelves[number]
+        row_until = np.empty(len(other.ts), np.int64)
+        precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
+        probes = probes_by(other, side, shelf, row_until, is_by_age(side, shelf))
+        direction.begin(side, number, other, probes)

@@ -28,18 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrangement import Arrangement
-from ..batch import NO_ROWS, Batch, Gather, View
+from ..batch import NO_ROWS, View
 from ..cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
 from ..cell_counts import CellCounts
 from ..coverage import note_coverage
 from ..indexes.hash import HashIndex
 from ..indexes.index import Probes
-from ..kernels.bounds import meet, precede
 from ..kernels.cells import TOGETHER, add_pairs
-from ..kernels.merge import merge_pairs
-from ..kernels.pairs import ROW_BITS, ROW_MASK, take_pairs_of
+from ..kernels.pairs import take_pairs_of
 from ..kernels.slices import Slices
-from ..key_counts import MAX_WIDTH, KeyCounts
+from ..key_counts import MAX_WIDTH
 from ..member import Member
 from ..member_index import cells_of, demands_of, index_members
 from ..operator import Counters
@@ -50,16 +48,15 @@ from ..roster import Roster
 from ..shelf import Shelf
 from ..stored_rows import StoredRows
 from ..types import SqlType
-from ..verify import equal_keys
 from ..window import MAX_TS
 from .dealer import Dealer
-from .direction import Direction
-from .side import Side, as_matrix
+from .direction import Direction, set_out
+from .found_pairs import batches_of, merge_found, tags_of, verify_pairs
+from .side import Side
 from .take_rows import Fault, take_rows
 
 FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
-MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
 QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
 MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
@@ -297,27 +294,7 @@ class WindowJoin:
             self.counters.rows_in += 0 if examined is None else examined.batch.length
         for side in self.sides:
             side.silence()
-        left, right = self.sides
-        count = len(left.shelves) + len(right.shelves)
-        while len(self._directions) < count:
-            self._directions.append(Direction())
-        del self._directions[count:]
-        if len(left.shelves) == len(right.shelves) == 1:
-            seen = [np.empty(len(side.ts), np.int64) for side in self.sides]
-            meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
-            told = [self._is_by_age(side, side.shelves[0]) for side in self.sides]
-            by_left = right.probes_by(left, right.shelves[0], seen[0], told[1])
-            by_right = left.probes_by(right, left.shelves[0], seen[1], told[0])
-            self._directions[0].begin(left, 0, right, by_right)
-            self._directions[1].begin(right, 0, left, by_left)
-        else:
-            pairs = [(side, number) for side in self.sides for number in range(len(side.shelves))]
-            for direction, (side, number) in zip(self._directions, pairs, strict=True):
-                other, shelf = self.sides[1 - side.number], side.shelves[number]
-                row_until = np.empty(len(other.ts), np.int64)
-                precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
-                probes = side.probes_by(other, shelf, row_until, self._is_by_age(side, shelf))
-                direction.begin(side, number, other, probes)
+        set_out(self._directions, self.sides, self._is_by_age)
         self._working = True
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
@@ -383,7 +360,7 @@ class WindowJoin:
                     self.settle()
             else:
                 direction.fill()
-                self._count_pairs(index, number, *self._checked(*direction.pairs_until(None)))
+                self._count_pairs(index, number, *verify_pairs(self.sides, *direction.pairs_until(None)))
 
     def _count_in(
         self,
@@ -404,7 +381,7 @@ class WindowJoin:
                 leaves, stride = shelf.leaves[0], strides[number]
         if self._by_key:
             first = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
-            found = self._key_counts(direction, slices).run(
+            found = direction.key_counts(slices).run(
                 probes, by.ts, by.reach, shelf.index.keys, shelf.pos, leaves if stride else None,
                 (first, stride), histogram,
             )  # fmt: skip
@@ -425,15 +402,6 @@ class WindowJoin:
         )  # fmt: skip
         return found
 
-    def _key_counts(self, direction: Direction, slices: Slices) -> KeyCounts:
-        """The counters of a shelf by key, set up if there are none."""
-        shelf, side = direction.shelf, direction.side
-        if shelf.key_counts is None:
-            ends = slices.ends[: slices.ends.searchsorted(shelf.lifetime, side="right")]
-            leaves = side.leaf_counts[0] if shelf.leaves else 1
-            shelf.key_counts = KeyCounts(shelf.store.ts.tail, ends, leaves)
-        return shelf.key_counts
-
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
     ) -> None:
@@ -443,7 +411,7 @@ class WindowJoin:
         age = self.sides[probed].ages(ts, refs[probed])
         other = self.sides[1 - probed]
         own_age = other.ages(ts, refs[1 - probed]) if other.by_place else None
-        tags = self._tags(index, refs)
+        tags = tags_of(self.sides, index, refs)
         if self.arrangement.routed:
             self._route(index, np.full(len(ts), probed, np.uint8), age, own_age, tags)
         else:
@@ -468,17 +436,6 @@ class WindowJoin:
                 member.found += more
                 self.counters.rows_out += more
 
-    def _tags(self, index: QueryIndex, refs: tuple[NDArray, NDArray]) -> tuple[NDArray, NDArray]:
-        """Leaves and words of both rows of each pair."""
-        length = len(refs[0])
-        if index.is_plain:
-            return np.empty((0, length), np.int32), np.empty((0, length), np.int64)
-        parts = [side.tags_at(rows) for side, rows in zip(self.sides, refs, strict=True)]
-        return (
-            as_matrix(parts[0][0] + parts[1][0], length, np.int32),
-            as_matrix(parts[0][1] + parts[1][1], length, np.int64),
-        )
-
     # -- delivering ---------------------------------------------------------------------------------
 
     @property
@@ -495,7 +452,7 @@ class WindowJoin:
             for member, *pairs in self._dealer.deal(self._directions):
                 self._emit(member, views, *pairs)
             return
-        ts, left, right = self._checked(*self._merged())
+        ts, left, right = verify_pairs(self.sides, *merge_found(self._directions, self.sides))
         if not len(ts):
             return
         index = self._report_index
@@ -508,7 +465,7 @@ class WindowJoin:
                 self._count_merged(ts, (left, right))
             return
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
-        tags = self._tags(index, (left, right))
+        tags = tags_of(self.sides, index, (left, right))
         if len(self._delivered) <= FEW_MEMBERS and not self.arrangement.routed:
             self._select(views, (ts, left, right), ages, tags)
             if self._counted:
@@ -530,7 +487,7 @@ class WindowJoin:
             here = np.flatnonzero((ages[1] > ages[0]) == bool(probed))
             if len(here):
                 own_age = ages[1 - probed][here] if self._instants else None
-                tags = self._tags(index, (refs[0][here], refs[1][here]))
+                tags = tags_of(self.sides, index, (refs[0][here], refs[1][here]))
                 index.count(probed, ages[probed][here], own_age, *tags)
 
     def _select(
@@ -596,74 +553,10 @@ class WindowJoin:
         left: NDArray,
         right: NDArray,
     ) -> None:
-        columns = [
-            [Gather(views[side][column], rows) for column in member.node.sides[side].columns]
-            for side, rows in ((0, left), (1, right))
-        ]
-        if member.node.swapped:
-            columns.reverse()
-        self._emit_within(member, Batch(ts, columns[0] + columns[1]))
-
-    def _emit_within(self, member: Member, pairs: Batch) -> None:
-        """Pass pairs on in batches whose text Arrow can address."""
-        if pairs.length > 1 and pairs.text_bytes > MAX_TEXT_BYTES:
-            half = pairs.length // 2
-            self._emit_within(member, pairs.slice(0, half))
-            self._emit_within(member, pairs.slice(half, pairs.length))
-            return
-        member.found += pairs.length
-        self.counters.rows_out += pairs.length
-        member.output.put(pairs)
-
-    def _merged(self) -> tuple[NDArray, NDArray, NDArray]:
-        """(ts, left references, right references) of the pairs that may go out now, in time order."""
-        if len(self._directions) == 2 and self._directions[0].side is not self._directions[1].side:
-            return self._merged_two()
-        ends = [one.last_ts for one in self._directions if not one.done and one.count]
-        bound = min(ends, default=None)
-        parts = [one.pairs_until(bound) for one in self._directions if one.pending]
-        if not parts:
-            return NO_ROWS, NO_ROWS, NO_ROWS
-        ts, left, right = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.argsort(ts, kind="stable")
-        return ts[order], left[order], right[order]
-
-    def _merged_two(self) -> tuple[NDArray, NDArray, NDArray]:
-        """The same where each side has one shelf."""
-        b, a = self._directions
-        left, right = self.sides
-        room = a.pending + b.pending
-        ts, left_rows, right_rows = (np.empty(room, np.int64) for _ in range(3))
-        if not room:
-            return ts, left_rows, right_rows
-        count, a.at, b.at = merge_pairs(
-            a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row,
-            b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row,
-            ts, left_rows, right_rows,
-        )  # fmt: skip
-        return ts[:count], left_rows[:count], right_rows[:count]
-
-    def _checked(self, ts: NDArray, left: NDArray, right: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """Of pairs whose keys were found equal by hash, those whose keys are equal."""
-        if not self.left.verified or not len(ts):
-            return ts, left, right
-        columns = len(self.left.verified)
-        if len(self.left.shelves) == len(self.right.shelves) == 1:  # a reference is a row's number
-            stores = self.left.shelves[0].store, self.right.shelves[0].store
-            keep = equal_keys(stores, (left, right), columns)
-            if keep.all():
-                return ts, left, right
-        else:
-            keep = np.ones(len(ts), np.uint8)
-            numbers = (left >> ROW_BITS) << 20 | (right >> ROW_BITS)
-            for number in np.unique(numbers).tolist():
-                here = np.flatnonzero(numbers == number)
-                shelves = self.left.shelves[number >> 20], self.right.shelves[number & 0xFFFFF]
-                stores = shelves[0].store, shelves[1].store
-                rows = left[here] & ROW_MASK, right[here] & ROW_MASK
-                keep[here] = equal_keys(stores, rows, columns)
-        kept = np.flatnonzero(keep)
-        return (ts, left, right) if len(kept) == len(ts) else (ts[kept], left[kept], right[kept])
+        for pairs in batches_of(member, views, ts, left, right):
+            member.found += pairs.length
+            self.counters.rows_out += pairs.length
+            member.output.put(pairs)
 
     # -- time ---------------------------------------------------------------------------------------
 

@@ -16,16 +16,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import Batch, Gather
 from ..kernels.slice_join import fit_windows
 from ..member import Member
 from ..operator import Counters, Stateless, pass_time
 from ..queue import Queue, bound_of, nobody
+from .found_pairs import batches_of
 from .side import Side
 from .slice_join import SliceJoin, is_since
 from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
-
-MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 
 
 class OrderedUnion(Stateless):
@@ -126,25 +124,14 @@ class OrderedUnion(Stateless):
         return fits
 
     def _emit(self, ts: NDArray, left: NDArray, right: NDArray) -> None:
-        node = self.member.node
-        columns = [
-            [Gather(self._sides[side].view(column), rows) for column in node.sides[side].columns]
-            for side, rows in ((0, left), (1, right))
-        ]
-        if node.swapped:
-            columns.reverse()
-        self._emit_within(Batch(ts, columns[0] + columns[1]))
-
-    def _emit_within(self, pairs: Batch) -> None:
-        """Pass pairs on in batches whose text Arrow can address."""
-        if pairs.length > 1 and pairs.text_bytes > MAX_TEXT_BYTES:
-            half = pairs.length // 2
-            self._emit_within(pairs.slice(0, half))
-            self._emit_within(pairs.slice(half, pairs.length))
-            return
-        self.member.found += pairs.length
-        self.counters.rows_out += pairs.length
-        self.output.put(pairs)
+        left_views, right_views = (
+            {column: side.view(column) for column in asked.columns}
+            for side, asked in zip(self._sides, self.member.node.sides, strict=True)
+        )
+        for pairs in batches_of(self.member, (left_views, right_views), ts, left, right):
+            self.member.found += pairs.length
+            self.counters.rows_out += pairs.length
+            self.output.put(pairs)
 
     # -- migration ----------------------------------------------------------------------------------
 
@@ -211,8 +198,9 @@ class OrderedUnion(Stateless):
             queue.wake = wake
 
     def _wake_for(self, queue: Queue) -> None:
+        """Pairs without times are only counted, when somebody asks."""
         last = self.inputs[-1]
-        if queue.batches and queue.batches[0].ts[0] <= last.punctuation:
+        if queue.batches and len(ts := queue.batches[0].ts) and ts[0] <= last.punctuation:
             last.wake()
 
     def _check(self) -> None:

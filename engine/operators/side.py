@@ -25,8 +25,7 @@ from ..errors import DataError
 from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Expression, columns_of
 from ..functions import may_raise
-from ..indexes.index import Probes
-from ..kernels.bounds import first_alive, first_places, first_within, silence_displaced
+from ..kernels.bounds import silence_displaced
 from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
@@ -45,7 +44,6 @@ from ..window import FOREVER
 from .examined import Examined, Needed
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
-SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 NO_TAGS: tuple[NDArray, ...] = ()
 
 
@@ -391,53 +389,6 @@ class Side:
         if self.by_place and len(self.ts):
             self.low, self.high = self.low.copy(), self.high.copy()
             silence_displaced(self.ts, self.places, self.come_ts, self.come, self.size, self.low, self.high)
-
-    def probes_by(self, other: Side, shelf: Shelf, row_until: NDArray, by_age: bool) -> Probes:
-        """The work of `other`'s new rows probing a shelf, of which each sees the rows below row_until.
-
-        by_age: what is too old is told when it is found, and those who find count what was `met`.
-        """
-        ts = shelf.store.ts
-        if not len(row_until):
-            return Probes(other.low, other.high, row_until, row_until, ts.end)
-        if by_age:
-            return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end)
-        row_from = np.empty(len(row_until), np.int64)
-        if self.by_place:
-            places = shelf.pos
-            seen = first_places(
-                other.ts, row_until, places.data, places.base, ts.tail,
-                self.come_ts, self.come, shelf.lifetime, row_from,
-            )  # fmt: skip
-        elif shelf.lifetime == FOREVER:
-            row_from.fill(ts.tail)
-            seen = row_until.sum() - row_from.sum()
-        else:
-            seen = first_alive(
-                other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from
-            )
-        if other.reach is not None and self._is_worth_cutting(other.reach, shelf, int(seen)):
-            pos = shelf.pos
-            clock = self.clock(other.ts)
-            seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
-        self.met += int(seen)
-        return Probes(other.low, other.high, row_from, row_until, ts.end)
-
-    def _is_worth_cutting(self, reach: NDArray, shelf: Shelf, seen: int) -> bool:
-        """Whether to look up for each prober how far back it needs to look, or to find what nobody takes.
-
-        seen: the rows of the shelf that all probers see together.
-        """
-        if not seen:
-            return False
-        if shelf.lifetime == FOREVER:
-            spared = float(seen)
-        else:
-            spared = seen * max(0.0, 1.0 - float(reach.mean()) / shelf.lifetime)
-        if shelf.index.kind == "scan":
-            return spared > SPARED_ROWS * len(reach)
-        matches = spared * (self.found / self.met if self.met else 1.0)
-        return shelf.index.kind == "hash" and matches > SPARED_MATCHES * len(reach)
 
     def clock(self, ts: NDArray) -> NDArray:
         """What the age of a row is counted from at these times: its age is this less its pos."""
