@@ -29,7 +29,7 @@ from naive_indexes import NAIVE_TWINS, NaiveScan  # noqa: E402
 from penstock.engine.indexes.build import INDEX_KINDS, build_index, supports_ranges  # noqa: E402
 from penstock.engine.indexes.index import Index, Probes  # noqa: E402
 from penstock.engine.kernels.nodes import IN_USE  # noqa: E402
-from penstock.engine.kernels.sorted_nodes import USED  # noqa: E402
+from penstock.engine.kernels.sorted_nodes import NODE_ROWS, USED  # noqa: E402
 
 MIN, MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 EXTREMES = (MIN, MIN + 1, -1, 0, 1, MAX - 1, MAX)
@@ -205,22 +205,20 @@ def test_sliding_window(kind: str) -> None:
 
 
 @each_kind
-def test_many_rows_of_the_greatest_key(kind: str) -> None:
-    """NaN is above all numbers: its code is that of a slot without an entry. Nodes are cut within a batch."""
-    random = np.random.default_rng(3)
-    window = 600 if JIT else 40
-    index, keys = build_index(kind), np.empty(0, np.int64)
-    for _ in range(300):
-        part = random.choice(np.array([5, 6, MAX, MAX]), random.integers(1, window // 10))
-        index.extend(part)
-        keys = np.concatenate([keys, part])
-        oldest = max(0, len(keys) - window)
-        one = np.array([MAX])
-        probes = Probes(one, one, np.array([oldest]), np.array([len(keys)]), len(keys))
-        expected = [(0, row) for row in (oldest + np.flatnonzero(keys[oldest:] == MAX)).tolist()]
-        assert sorted(run(index, probes, 4096)) == expected
-        index.purge(oldest)
-        index._check()
+@pytest.mark.parametrize("kept", [1, NODE_ROWS // 2, NODE_ROWS - NODE_ROWS // 8])
+def test_the_greatest_key_after_its_node_was_cut(kind: str, kept: int) -> None:
+    """NaN is above all numbers, with the code of a slot that is free. A full node is cut for the row before."""
+    index = build_index(kind)
+    sought, floor = np.array([MAX]), np.array([0])
+    for row in range(NODE_ROWS):
+        index.extend(np.array([2 * row]))
+        assert not run(index, Probes(sought, sought, floor, np.array([row + 1]), row + 1), 64)
+    floor[0] = NODE_ROWS - kept
+    index.purge(int(floor[0]))
+    index.extend(np.array([2 * NODE_ROWS - 3, MAX]))
+    end = NODE_ROWS + 2
+    assert run(index, Probes(sought, sought, floor, np.array([end]), end), 64) == [(0, end - 1)]
+    index._check()
 
 
 @each_kind
