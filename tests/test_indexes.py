@@ -207,7 +207,7 @@ def test_sliding_window(kind: str) -> None:
 @each_kind
 @pytest.mark.parametrize("kept", [1, NODE_ROWS // 2, NODE_ROWS - NODE_ROWS // 8])
 def test_the_greatest_key_after_its_node_was_cut(kind: str, kept: int) -> None:
-    """NaN is above all numbers, with the code of a slot that is free. A full node is cut for the row before."""
+    """NaN is above all numbers, with the code of a free slot. A full node is cut for the rows before."""
     index = build_index(kind)
     sought, floor = np.array([MAX]), np.array([0])
     for row in range(NODE_ROWS):
@@ -215,8 +215,8 @@ def test_the_greatest_key_after_its_node_was_cut(kind: str, kept: int) -> None:
         assert not run(index, Probes(sought, sought, floor, np.array([row + 1]), row + 1), 64)
     floor[0] = NODE_ROWS - kept
     index.purge(int(floor[0]))
-    index.extend(np.array([2 * NODE_ROWS - 3, MAX]))
-    end = NODE_ROWS + 2
+    index.extend(np.array([*[2 * NODE_ROWS - 3] * 3, MAX]))
+    end = NODE_ROWS + 4
     assert run(index, Probes(sought, sought, floor, np.array([end]), end), 64) == [(0, end - 1)]
     index._check()
 
