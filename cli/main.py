@@ -1,6 +1,6 @@
 """`penstock`: finds the command, runs it, and turns every error into one line and an exit code.
 
-A command's module is loaded only when it is called: `penstock --help` loads neither Arrow nor Numba.
+A command's module is loaded only when it is called: `penstock --help` does not load Numba.
 """
 
 from __future__ import annotations
