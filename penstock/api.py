@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 CHECKPOINTED = ("penstock.engine.", "penstock.optimizer.", "penstock.api", "penstock.running_clock")
 """Where the classes are whose objects can be in a checkpoint."""
-LOOK_ROWS = 4_096  # pushed between two looks at the modes of hopping queries
+LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
+LOOK_ROWS_EACH = 16_384  # and for each query more: a look costs some 40 us
 FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -345,7 +346,8 @@ class Engine:
             self._look_again_at = 2 * self._runtime.rows_in
             self._reconsider()
         if self._runtime.rows_in >= self._look_at_modes_at:
-            self._look_at_modes_at = self._runtime.rows_in + LOOK_ROWS
+            others = max(0, len(self._queries) - 1)
+            self._look_at_modes_at = self._runtime.rows_in + LOOK_ROWS + others * LOOK_ROWS_EACH
             for query in self._queries.values():
                 if query._watch is not None and query._hopping[0] == "auto":
                     self._reconsider_modes(query)
