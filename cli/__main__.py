@@ -1,5 +1,5 @@
 """`python -m penstock.cli`."""
 
-from .main import main
+from .entry import main
 
-main(prog_name="penstock")
+main()

@@ -15,6 +15,8 @@ import click
 
 from penstock.engine.errors import DataError, PenstockError, did_you_mean
 
+from .entry import begin_command
+
 COMMANDS = ("run", "explain", "demo", "calibrate", "bench")
 
 HELP = """Many continuous SQL queries over the same streams, for little more than the price of one.
@@ -33,13 +35,9 @@ class Commands(click.Group):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The process is ours alone, started from a shell."""
-        try:
-            if "bench" not in sys.argv:  # the systems we compare with may want pandas
-                _keep_pandas_out()
-            return super().__call__(*args, **kwargs)
-        except KeyboardInterrupt:  # before a command has begun
-            click.echo("Interrupted", err=True)
-            sys.exit(130)
+        if "bench" not in sys.argv:  # the systems we compare with may want pandas
+            _keep_pandas_out()
+        return super().__call__(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -58,7 +56,9 @@ class Commands(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             hint = did_you_mean(name, COMMANDS)
             raise click.UsageError(f"Expected a command, found `{name}`. {hint or ''}".rstrip(), ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        begin_command()
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -15,8 +15,8 @@ from .interrupts import Interrupts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.api import Query
     from penstock.connectors.writers import OutputFormat, Writer
+    from penstock.query import Query
 
 
 class WriteFailed(Exception):

@@ -109,7 +109,7 @@ class CommonParts(Parts):
         runtime, (approach, node) = self._runtime, plan
         name = f"{query_of(user.name)}{PART}{next(self._numbers)}"
         part = Part(name, node, approach=approach, started=runtime.starts())
-        part.output = runtime._build(node, count(), part, False)
+        part.output = runtime.builder.build(node, count(), part, False)
         found = self._rows_of_others(node, part) if isinstance(node, ArriveNode) else None
         if found is not None:
             part.given, part.rows_since = found

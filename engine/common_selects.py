@@ -59,7 +59,7 @@ class CommonSelects:
             share.output = outlet or share.output
             return share.output
         queue = Queue()
-        self._runtime._connect(share.output, queue, pipeline, node)
+        self._runtime.builder.connect(share.output, queue, pipeline, node)
         select = Select(SelectNode(node, None, node.projection), queue, f"{pipeline.name}.{number}")
         select.output = outlet or select.output
         pipeline.operators[number] = select

@@ -35,7 +35,7 @@ class PanesInCommon:
             panes = self.found[common] = PaneAggregate(common, queue, started, runtime._fail_member)
             runtime._owners[panes] = panes
             runtime._ready.enter(panes)
-        member = PaneMember(pipeline.name, node, counting, runtime._first_hop(node, node.hops))
+        member = PaneMember(pipeline.name, node, counting, runtime.builder.first_hop(node, node.hops))
         panes.add(member, started)
         pipeline.panes[number] = panes, member
         return member.output

@@ -9,27 +9,23 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
 import pyarrow as pa
 
-from .build_operator import Approach, IncrementalNode, build_operator
+from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .errors import DataError
 from .group import Arrange, Group, build_form
-from .hops import Hops
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
-from .operators.enter_window import EnterWindow
 from .operators.pane_aggregate import PaneAggregate
-from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Netting, Sink
-from .operators.union import Union
 from .operators.whole_operator import WholeOperator
 from .pane_member import PaneMember
 from .panes_in_common import PanesInCommon
@@ -37,25 +33,18 @@ from .pipeline import Part, Pipeline
 from .plan import (
     CommonJoin,
     CommonPanes,
-    HopAnswerNode,
-    JoinNode,
     MemberNode,
     PaneAggregateNode,
     PlanNode,
-    SelectNode,
-    SharedSelectNode,
     SourceNode,
-    TableNode,
-    TicksNode,
-    UnionNode,
     WindowNode,
     hops_of,
-    plan_inputs,
     plan_nodes,
     plan_types,
     starts_full,
     waits_for_instants,
 )
+from .plan_builder import PlanBuilder
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
@@ -93,6 +82,7 @@ class Runtime:
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
+        self.builder = PlanBuilder(self)
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)
@@ -155,7 +145,7 @@ class Runtime:
         clock = sink.clock = StreamClock(progress, self._clock, self._push_began)
         hops = hops_of(plan)
         sink.by_hops = hops is not None
-        sink.begins = clock.begins if hops is None else self._first_hop(plan, hops)
+        sink.begins = clock.begins if hops is None else self.builder.first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline, counting)
         return pipeline
@@ -165,14 +155,14 @@ class Runtime:
         pipeline.started = self.starts()
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(plan)
-        outlet = self._build(plan, count(), pipeline, counting)
+        outlet = self.builder.build(plan, count(), pipeline, counting)
         if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
             pipeline.tally = group.form, member
         elif isinstance(plan, PaneAggregateNode) and counting:
             pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
-            self._connect(outlet, sink.inputs[0], pipeline, plan)
+            self.builder.connect(outlet, sink.inputs[0], pipeline, plan)
         sink.entered_before = pipeline.filled_at
         for operator in pipeline.own_operators:
             self._owners[operator] = pipeline
@@ -435,74 +425,6 @@ class Runtime:
                 self._ready.enter(operator)
         group.entered = now
 
-    def _build(self, node: PlanNode, numbers: Iterator[int], pipeline: Part, counting: bool) -> Outlet:
-        """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
-        number = next(numbers)
-        if isinstance(node, SourceNode):
-            return self.streams[node.stream].output
-        if isinstance(node, TableNode):
-            return self.tables[node.table].output
-        is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
-        if isinstance(node, IncrementalNode) and not is_root:
-            for _ in list(plan_nodes(node))[1:]:
-                next(numbers)
-            return self.parts.share(node, number, pipeline)
-        if isinstance(node, MemberNode):
-            next(numbers), next(numbers)  # its two streams
-            return self._join(node, number, pipeline, counting)
-        if isinstance(node, PaneAggregateNode):
-            next(numbers)  # its stream
-            return self._panes.share(node, number, pipeline, counting)
-        if isinstance(node, SharedSelectNode) and (node.is_windowed or self._selects.has_others(node.stream)):
-            for _ in list(plan_nodes(node))[1:]:
-                next(numbers)
-            assert isinstance(pipeline, Pipeline), "selects of a part are its own"
-            return self._selects.share(node, number, pipeline, counting, None)
-        assert not isinstance(node, JoinNode), "joins are run by groups"
-        queues = []
-        for part in plan_inputs(node):
-            queues.append(Queue())
-            self._connect(self._build(part, numbers, pipeline, False), queues[-1], pipeline, part)
-        label = f"{pipeline.name}.{number}"
-        operator: Operator
-        match node:
-            case WindowNode():
-                operator = EnterWindow(node, queues[0], label)
-            case SelectNode():
-                operator = Select(node, queues[0], label)
-                queues[0].piggyback = pipeline.approach == "piggyback"
-                if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
-                    self._selects.single[node.stream] = pipeline, number
-            case UnionNode():
-                operator = Union(tuple(queues), label)
-            case HopAnswerNode():
-                operator = self._hop_answer(node, queues, label)
-            case TicksNode():
-                operator = self._ticks(node, queues, label)
-            case _:
-                operator = build_operator(node, tuple(queues), label, pipeline.approach)
-        pipeline.operators[number] = operator
-        return operator.output
-
-    def _hop_answer(self, node: HopAnswerNode, queues: Sequence[Queue], name: str) -> Operator:
-        """It begins at the first boundary at or after the first row of the query's streams."""
-        from .operators.hop_answer import HopAnswer
-
-        return HopAnswer(queues, plan_types(node), name, node.hops, self._first_hop(node, node.hops))
-
-    def _ticks(self, node: TicksNode, queues: Sequence[Queue], name: str) -> Operator:
-        from .operators.ticks import Ticks
-
-        return Ticks(queues, name, node.hops, self._first_hop(node, node.hops))
-
-    def _first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
-        """Gives the first boundary a hopping query answers at, none as long as no row has come."""
-        names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
-        streams = [self.streams[stream] for stream in names]
-        began = max((one.output.punctuation for one in streams if one.rows_in), default=BEGINNING) + 1
-
-        return partial(first_hop, hops, streams, began)
-
     def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
         group = self.groups.get(node.common) or self._open(node.common)
@@ -556,23 +478,6 @@ class Runtime:
     def _refresh(self, common: CommonJoin) -> None:
         self.groups[common].refresh()
 
-    def _connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
-        """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
-        queue.punctuation = outlet.punctuation
-        queue.closed = outlet.closed
-        if isinstance(node, SourceNode | TableNode):
-            queue.columns = node.columns
-        if isinstance(node, SourceNode | TableNode | IncrementalNode):
-            pipeline.taps.append((outlet, queue))
-        outlet.queues.append(queue)
-        if isinstance(node, TableNode):
-            self.tables[node.table].fill(queue)
-        held = self.parts.filled.pop(outlet, None)
-        if held is not None:
-            queue.put(held)
-            pipeline.is_filled = True
-            pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
-
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()
@@ -588,12 +493,6 @@ class Runtime:
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:
                 operator._check()
-
-
-def first_hop(hops: Hops, streams: list[Ingest], began: int) -> int | None:
-    """The first boundary at or after the first row of any stream, and not before the query began."""
-    known = [one.first_ts for one in streams if one.first_ts is not None]
-    return hops.first(max(min(known), began)) if known else None
 
 
 def above(part: Part) -> list[Part]:

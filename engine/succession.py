@@ -179,7 +179,7 @@ class Succession:
         sink.inputs = (Queue(),)
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(heir.plan)
-        runtime._connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
+        runtime.builder.connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
         for batch in waiting:
             sink.inputs[0].put(batch)
         for operator in pipeline.own_operators:

@@ -1,6 +1,7 @@
 """Penstock: many continuous SQL queries over the same streams, for little more than the price of one."""
 
-from penstock.api import Engine, Query
+from typing import TYPE_CHECKING
+
 from penstock.engine.errors import (
     BindError,
     CheckpointError,
@@ -14,6 +15,10 @@ from penstock.engine.errors import (
     UnsupportedError,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from penstock.api import Engine
+    from penstock.query import Query
 
 __version__ = "0.1.0"
 
@@ -33,3 +38,17 @@ __all__ = [
     "UsageError",
     "__version__",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name for known
+
+    def __getattr__(name: str) -> object:
+        """What needs Arrow is loaded when it is asked for: the command line answers an interrupt before."""
+        if name not in ("Engine", "Query"):
+            raise AttributeError(f"module `penstock` has no attribute `{name}`")
+        from penstock.api import Engine, Query
+
+        globals().update(Engine=Engine, Query=Query)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

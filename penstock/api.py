@@ -10,172 +10,33 @@ import datetime
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.engine.errors import BindError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
+from penstock.query import Hopping, Queries, Query
 
 if TYPE_CHECKING:
     from penstock.engine.build_operator import Approach
-    from penstock.engine.pipeline import Pipeline
-    from penstock.engine.plan import PlanNode
     from penstock.engine.scheduler import Scheduler
     from penstock.optimizer import logical
-    from penstock.optimizer.assign_modes import Assigned
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
-    from penstock.optimizer.optimize_hopping import Decide, HoppingPlan
+    from penstock.optimizer.optimize_hopping import Decide
     from penstock.optimizer.plan_query import Planned
-    from penstock.optimizer.reassign_modes import Watch
     from penstock.optimizer.weights import Weights
 
-CHECKPOINTED = ("penstock.engine.", "penstock.optimizer.", "penstock.api", "penstock.running_clock")
+CHECKPOINTED = (
+    "penstock.engine.",
+    "penstock.optimizer.",
+    "penstock.adapt",
+    "penstock.api",
+    "penstock.query",
+    "penstock.running_clock",
+)
 """Where the classes are whose objects can be in a checkpoint."""
-LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
-LOOK_ROWS_EACH = 16_384  # and for each query more: a look costs some 40 us
-FIRST_LOOK_ROWS = 20_000  # pushed before indexes are thought over, then again at every doubling
-
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
-
-
-Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
-"""Of hopping queries: modes and execution, as they were forced."""
-
-
-class Query:
-    """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
-
-    def __init__(self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool) -> None:
-        self._engine = engine
-        self._bound = bound
-        self._pipeline = pipeline
-        self._counting = counting
-        self._replanned_from: tuple[int | None] | None = None
-        """From when on it was exact before its plan was changed for another of the same answer, or from when
-        on it has the answer of its new windows."""
-        self._hopping = engine._hopping
-        self._decided: HoppingPlan | None = None
-        """How a hopping query runs, and what else there was."""
-        self._next_decided: tuple[PlanNode, HoppingPlan] | None = None
-        """A plan that is catching up, and how it will run then."""
-        self._watch: Watch | None = None
-        """What its operators have shown."""
-
-    def _decide_on(self, decided: HoppingPlan | None) -> None:
-        """Run as was decided; modes that were not forced may be changed while it runs."""
-        from penstock.optimizer.reassign_modes import Watch
-
-        self._decided, self._next_decided = decided, None
-        self._watch = None if decided is None else Watch()
-
-    def _how(self) -> HoppingPlan | None:
-        """How a hopping query runs now."""
-        if self._next_decided is not None and self._pipeline.plan is self._next_decided[0]:
-            self._decide_on(self._next_decided[1])
-        return self._decided
-
-    @property
-    def name(self) -> str:
-        """The name it was given."""
-        return self._pipeline.name
-
-    @property
-    def sql(self) -> str:
-        """The text it was made from."""
-        return self._bound.sql
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The streams it reads."""
-        from penstock.optimizer.logical import streams_of
-
-        return streams_of(self._bound.root)
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The tables it reads."""
-        from penstock.optimizer.logical import tables_of
-
-        return tables_of(self._bound.root)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns of its results: `_ts`, then what it selects."""
-        return self._pipeline.sink.schema
-
-    @property
-    def count(self) -> int:
-        """Result rows so far, read or not."""
-        return self._pipeline.count
-
-    @property
-    def complete_from(self) -> datetime.datetime | None:
-        """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
-        from penstock.optimizer.completeness import complete_from
-
-        replanned = self._replanned_from
-        since = complete_from(self._pipeline) if replanned is None else replanned[0]
-        if since is None:
-            return None
-        try:
-            return EPOCH + datetime.timedelta(microseconds=since)
-        except OverflowError:  # never, or later than there are dates
-            return NEVER
-
-    def results(self) -> pa.Table:
-        """What is new since the last call; a query that failed gives what it had before, then its error."""
-        sink = self._pipeline.sink
-        if self._pipeline.error is not None and not sink.state_rows:
-            raise self._pipeline.error
-        if self._counting:
-            raise UsageError(f"Expected a query that keeps rows, found `{self.name}`, which only counts")
-        return sink.drain()
-
-    def subscribe(self, callback: Callable[[pa.RecordBatch], None]) -> None:
-        """Call back with each batch of results, in place of keeping them for `results`."""
-        if self._counting:
-            raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
-        if not callable(callback):
-            raise UsageError(f"Expected a function to call with each batch, found `{callback!r}`")
-        with self._engine._working():
-            self._pipeline.sink.subscribe(callback)
-
-    def drop(self) -> None:
-        """Stop the query and forget its state; the other queries go on."""
-        if self._engine._queries.get(self.name.lower()) is not self:
-            raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
-        self._engine._drop(self.name)
-
-    def _goes_over(self, since: int | None) -> None:
-        """New windows are in force."""
-        self._replanned_from = (since,)
-
-    def __repr__(self) -> str:
-        return f"<Query {self.name}: {self.count:,} results>"
-
-
-class Queries(Mapping[str, Query]):
-    """Queries by name, in the order they were started."""
-
-    def __init__(self, queries: dict[str, Query]) -> None:
-        self._queries = dict(queries)
-
-    def __getitem__(self, name: str) -> Query:
-        found = self._queries.get(name.lower())
-        if found is None:
-            raise KeyError(
-                f"Expected the name of a query, found `{name}`. {did_you_mean(name, self) or ''}".rstrip()
-            )
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return (query.name for query in self._queries.values())
-
-    def __len__(self) -> int:
-        return len(self._queries)
 
 
 class Engine:
@@ -208,6 +69,7 @@ class Engine:
         `optimize`: how the order of their joins and the places of differences are searched for.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         """
+        from penstock.adapt import Adapter
         from penstock.engine.runtime import Runtime
         from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
@@ -234,8 +96,7 @@ class Engine:
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
-        self._look_again_at = FIRST_LOOK_ROWS
-        self._look_at_modes_at = LOOK_ROWS
+        self._adapter = Adapter(self)
         self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
         self._at_work = False
@@ -286,9 +147,7 @@ class Engine:
         if bound.hop is None and (modes, execution) != (None, None):
             raise UsageError("Expected modes and execution with a query that has HOP BY, found one without")
         planned = self._plan(bound, count_only, name, None, hopping)
-        query = self._start(name, bound, planned, count_only)
-        query._hopping = hopping
-        return query
+        return self._start(name, bound, planned, count_only, hopping)
 
     @property
     def queries(self) -> Mapping[str, Query]:
@@ -342,15 +201,7 @@ class Engine:
         table = data if isinstance(data, pa.Table) else to_table(data, name)
         with self._working():
             self._runtime.push(name, table)
-        if self._runtime.rows_in >= self._look_again_at:
-            self._look_again_at = 2 * self._runtime.rows_in
-            self._reconsider()
-        if self._runtime.rows_in >= self._look_at_modes_at:
-            others = max(0, len(self._queries) - 1)
-            self._look_at_modes_at = self._runtime.rows_in + LOOK_ROWS + others * LOOK_ROWS_EACH
-            for query in self._queries.values():
-                if query._watch is not None and query._hopping[0] == "auto":
-                    self._reconsider_modes(query)
+        self._adapter.look()
 
     def advance(self, ts: int | datetime.datetime) -> None:
         """Time has come this far on every stream, with or without rows."""
@@ -384,7 +235,11 @@ class Engine:
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
             explainer.query(
-                query._bound, query._pipeline, query.complete_from, query._how(), self._shown(query, analyze)
+                query._bound,
+                query._pipeline,
+                query.complete_from,
+                query._how(),
+                self._adapter.shown(query) if analyze else {},
             )
             for query in self._queries.values()
         ]
@@ -412,8 +267,7 @@ class Engine:
         for query in list(self._queries.values()):
             self._drop(query.name)
             planned = self._plan(query._bound, query._counting, query.name, None, query._hopping)
-            started = self._start(query.name, query._bound, planned, query._counting)
-            started._hopping = query._hopping
+            self._start(query.name, query._bound, planned, query._counting, query._hopping)
 
     # -- checkpoints --------------------------------------------------------------------------------
 
@@ -520,16 +374,24 @@ class Engine:
         )
         return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
 
-    def _start(self, name: str, bound: logical.Query, plan: Planned, counting: bool) -> Query:
+    def _start(
+        self,
+        name: str,
+        bound: logical.Query,
+        plan: Planned,
+        counting: bool,
+        hopping: Hopping | None = None,
+    ) -> Query:
         changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
         fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
         pipeline = self._runtime.add_query(
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
-        query = Query(self, bound, pipeline, counting)
+        query = Query(self, bound, pipeline, counting, hopping or self._hopping)
         query._decide_on(plan.decided)
         self._queries[name.lower()] = query
+        self._adapter.add(query)
         self._count_lateness(query, 1)
         return query
 
@@ -567,6 +429,7 @@ class Engine:
 
     def _drop(self, name: str) -> None:
         query = self._queries.pop(name.lower())
+        self._adapter.drop(query)
         self._runtime.drop_query(query.name)
         if query._pipeline.error is None:
             self._count_lateness(query, -1)
@@ -603,56 +466,6 @@ class Engine:
     def _refuse_closed(self, what: str) -> None:
         if self._closed:
             raise UsageError(f"Expected an open engine, found it closed: only before close() {what}")
-
-    def _reconsider(self) -> None:
-        """Let every join be arranged anew, by what was measured."""
-        for group in self._runtime.groups.values():
-            for join in group.joins:
-                join.reconsider()
-        if self._expiry == "auto":
-            for query in self._queries.values():
-                self._reconsider_expiry(query)
-
-    def _shown(self, query: Query, analyze: bool) -> dict[str, Assigned]:
-        """What the operators of a hopping query have shown, if that is asked for."""
-        if not analyze or query._decided is None or query._watch is None:
-            return {}
-        return query._watch.shown(query._decided, query._pipeline, self._runtime.streams, self._weights)
-
-    def _reconsider_modes(self, query: Query) -> None:
-        """Let a hopping query run in other modes, if those are clearly cheaper by what was measured."""
-        from penstock.optimizer.completeness import complete_from
-
-        decided, watch = query._how(), query._watch
-        is_free = query._pipeline.error is None and not self._runtime.is_replanned(query.name)
-        if decided is None or watch is None or not is_free:
-            return
-        found = watch.look(decided, query._pipeline, self._runtime.streams, self._weights)
-        if found is None:
-            return
-        planned = self._plan(
-            query._bound, query._counting, query.name, None, query._hopping, lambda *_: found
-        )
-        if query._replanned_from is None:
-            query._replanned_from = (complete_from(query._pipeline),)
-        query._next_decided = planned.node, found
-        self._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
-
-    def _reconsider_expiry(self, query: Query) -> None:
-        """Let a query hear of expiry in another way, if that is clearly cheaper by what was measured."""
-        from penstock.optimizer.choose_expiry import choose_expiry
-        from penstock.optimizer.completeness import complete_from
-
-        pipeline = query._pipeline
-        if pipeline.error is not None or query._bound.hop is not None:
-            return
-        approach = choose_expiry(pipeline, self._weights)
-        if approach == pipeline.approach or self._runtime.is_replanned(query.name):
-            return
-        planned = self._plan(query._bound, query._counting, query.name, approach)
-        if query._replanned_from is None:
-            query._replanned_from = (complete_from(pipeline),)
-        self._runtime.replan(query.name, planned.node, approach, complete_from)
 
 
 def require_text(what: str, value: object) -> None:

@@ -20,7 +20,7 @@ from test_changes_oracle import APPROACHES, Folded, arrivals, drive, expected, f
 from test_changes_oracle import make_oracle as oracle_of
 
 import penstock
-from penstock.api import EPOCH, NEVER
+from penstock.query import EPOCH, NEVER
 
 UNBOUNDED = "ALTER QUERY of a query whose answer nobody keeps"
 MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]

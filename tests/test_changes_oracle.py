@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import Oracle, plain, rows_of
-from query_trees import Trees
+from query_trees import Drawn, Trees
 
 import penstock
 from penstock.engine.scheduler import RoundRobin, Shuffled
+from penstock.query import NEVER
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("id", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE);"
@@ -34,6 +35,15 @@ def arrivals(draw: st.DrawFn, most: int = 12) -> pa.Table:
         rows.append((ts, id_, draw(KEYS), draw(VALUES)))
     columns = list(zip(*rows, strict=True)) if rows else [[]] * 4
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def drawn_tree(draw: Any, most: int) -> tuple[dict[str, pa.Table], Trees, Drawn]:
+    """Two streams and a query of up to so many operators, which reads one of them at least."""
+    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
+    trees = Trees(draw, list(streams))
+    query = trees.tree(draw(st.integers(0, most)))
+    assume(trees.references)  # not tables alone
+    return streams, trees, query
 
 
 class Folded:
@@ -114,11 +124,7 @@ def drive(draw: Any, engine: penstock.Engine, streams: dict[str, pa.Table]) -> A
 @pytest.mark.parametrize("approach", APPROACHES)
 def test_changes_oracle_at_every_instant(approach: str, data: st.DataObject) -> None:
     draw = data.draw
-    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
-    trees = Trees(draw, list(streams))
-    query = trees.tree(draw(st.integers(0, 5)))
-    if not trees.references:
-        return  # tables alone
+    streams, trees, query = drawn_tree(draw, 5)
     engine = make_engine(draw, approach, streams)
     folded = Folded(engine.query(f"{query.penstock} EMIT CHANGES"))
     for _ in drive(draw, engine, streams):
@@ -169,11 +175,7 @@ def test_the_answer_is_there_after_every_push(data: st.DataObject) -> None:
 @given(st.data())
 def test_inserts_are_the_changes_that_enter(data: st.DataObject) -> None:
     draw = data.draw
-    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
-    trees = Trees(draw, list(streams))
-    query = trees.tree(draw(st.integers(0, 4)))
-    if not trees.references:
-        return
+    streams, _, query = drawn_tree(draw, 4)
     engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
     changes = engine.query(f"{query.penstock} EMIT CHANGES")
     inserts = engine.query(f"{query.penstock} EMIT INSERTS")
@@ -220,7 +222,7 @@ def test_queries_that_come_and_go(data: st.DataObject) -> None:
         since = folded.query.complete_from
         read = {one.stream for one in trees.references}
         begin = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
-        if not begin or since == penstock.api.NEVER:
+        if not begin or since == NEVER:
             continue
         start = min(begin) if since is None else int(since.timestamp() * 1e6)
         oracle = make_oracle(streams, trees)

@@ -18,13 +18,13 @@ from checkpoint_help import Twins, again
 from test_replan import the_other
 
 import penstock
+from penstock import adapt
 from penstock.api import CHECKPOINTED
 from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.errors import CheckpointError
 from penstock.engine.object_graph import Walk
 from penstock.engine.scheduler import RoundRobin
-from penstock.optimizer import choose_expiry
 
 STREAMS = """
     CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR);
@@ -234,14 +234,14 @@ def test_what_is_not_ours_is_refused_by_name() -> None:
 
 
 def test_plans_that_are_catching_up_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose_expiry, "choose_expiry", the_other)
+    monkeypatch.setattr(adapt, "choose_expiry", the_other)
     engine = penstock.Engine()
     engine.execute(STREAMS)
     for number in (7, 9):  # a GROUP BY over a window, one over a join
         engine.query(QUERIES[number], name=f"n{number}")
     for stream in "ab":
         engine.push(stream, rows(0))
-    engine._reconsider()
+    engine._adapter.look_at_plans()
     assert engine._runtime.is_replanned("n7")
     twins = Twins(engine, again(engine))
     assert twins.two._runtime.is_replanned("n7")

@@ -13,8 +13,8 @@ from query_trees import Drawn, Trees
 from test_changes_oracle import APPROACHES, arrivals, drive, expected, make_engine, make_oracle, same
 
 import penstock
-from penstock.api import EPOCH, NEVER
 from penstock.optimizer.modes import MODES
+from penstock.query import EPOCH, NEVER
 
 ABOVE = [
     "{}",

@@ -16,6 +16,7 @@ from penstock.engine.operators import join as join_module
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.scheduler import Shuffled
 from penstock.optimizer.arrange_joins import Arranger
+from penstock.query import NEVER
 
 CREATE = """
 CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR);
@@ -72,7 +73,7 @@ def run(sharing: str, steps: list[Any], seed: int) -> list[Any]:
             name = queries[what[0] % len(queries)].name
             engine.execute(f"ALTER QUERY {name} SET WINDOW {what[1]} MICROSECONDS")
         elif kind == "look":
-            engine._reconsider()
+            engine._adapter.look_at_plans()
             found.append([query.complete_from for query in queries])
         elif kind in ("a", "b"):
             ts = now + np.cumsum([gap for gap, _, _ in what])
@@ -129,7 +130,7 @@ def test_queries_that_have_little_in_common_part_and_come_together_for_another()
     late = engine.query(texts[0].replace("5 SECONDS", "4 SECONDS"))
     feed(engine, 1, rng, 20)
     since = late.complete_from
-    assert since is not None and since < penstock.api.NEVER
+    assert since is not None and since < NEVER
     feed(engine, 4, rng, 20)
     assert all(len(query.results()) for query in [*queries, late])
 

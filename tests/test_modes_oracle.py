@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import plain, rows_of
-from query_trees import Trees
-from test_changes_oracle import arrivals, drive, expected, make_engine, make_oracle, same
+from test_changes_oracle import drawn_tree, drive, expected, make_engine, make_oracle, same
 from test_hopping_oracle import complete_of
 
 import penstock
@@ -37,11 +36,7 @@ def drawn_modes(draw: Any, engine: penstock.Engine, sql: str) -> dict[str, str]:
 @given(st.data())
 def test_every_mode_oracle_at_every_hop(data: st.DataObject) -> None:
     draw = data.draw
-    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
-    trees = Trees(draw, list(streams))
-    query = trees.tree(draw(st.integers(0, 5)))
-    if not trees.references:
-        return
+    streams, trees, query = drawn_tree(draw, 5)
     hop, origin = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 3, 1000]))
     tail = f"HOP BY {hop} us ORIGIN {origin}"
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import rows_of
-from query_trees import Trees
-from test_changes_oracle import arrivals, drive, expected, make_engine, make_oracle
+from test_changes_oracle import drawn_tree, drive, expected, make_engine, make_oracle
 from test_hopping_oracle import complete_of
 from test_modes_oracle import FORMS, folded
 
 import penstock
-from penstock import api
+from penstock import adapt
 from penstock.optimizer import reassign_modes
 from penstock.optimizer.assign_modes import Pricer, assign_modes
 from penstock.optimizer.estimate_flows import Estimates
@@ -49,11 +48,7 @@ def in_drawn_modes(draw: Any, plan: HoppingPlan, weights: Any) -> HoppingPlan:
 @given(st.data())
 def test_modes_that_change_oracle_at_every_hop(data: st.DataObject) -> None:
     draw = data.draw
-    streams = {"a": draw(arrivals()), "b": draw(arrivals())}
-    trees = Trees(draw, list(streams))
-    query = trees.tree(draw(st.integers(0, 4)))
-    if not trees.references:
-        return
+    streams, trees, query = drawn_tree(draw, 4)
     hop, origin = draw(st.integers(1, 8)), draw(st.sampled_from([0, 0, 3]))
     tail = f"HOP BY {hop} us ORIGIN {origin}"
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
@@ -66,9 +61,9 @@ def test_modes_that_change_oracle_at_every_hop(data: st.DataObject) -> None:
         return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "LOOK_ROWS", 0)
+        patch.setattr(adapt, "LOOK_ROWS", 0)
         patch.setattr(Watch, "look", look)
-        engine._look_at_modes_at = 0
+        engine._adapter.look_at_modes_after = 0
         running = []
         for emit in ("COMPLETE", "DELTA"):
             execution = draw(st.sampled_from(["waat", "taat"]))
@@ -124,9 +119,9 @@ DIFFERENCE = (
 
 def test_modes_follow_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thought to be slow the streams are fast: an operator less is no longer what counts."""
-    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(adapt, "LOOK_ROWS", 0)
     engine, query = start(DIFFERENCE, 20)
-    engine._look_at_modes_at = 0
+    engine._adapter.look_at_modes_after = 0
     assert top_mode(query) == "DIDO"
     seen, answers = [], []
     for second in range(35):
@@ -151,10 +146,10 @@ def test_modes_follow_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_only_a_little_better_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(adapt, "LOOK_ROWS", 0)
     monkeypatch.setattr(reassign_modes, "BETTER", 0.01)
     engine, query = start(DIFFERENCE, 20)
-    engine._look_at_modes_at = 0
+    engine._adapter.look_at_modes_after = 0
     for second in range(25):
         feed(engine, 1_500, second, 1_000)
         assert top_mode(query) == "DIDO"
@@ -162,12 +157,12 @@ def test_what_is_only_a_little_better_changes_nothing(monkeypatch: pytest.Monkey
 
 
 def test_forced_modes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(adapt, "LOOK_ROWS", 0)
     monkeypatch.setattr(Watch, "look", lambda *_: pytest.fail("it was looked at"))
     engine, _ = start(DIFFERENCE, 20)
     query = engine.query(DIFFERENCE, name="forced", modes="CIDO")
     engine.queries["q"].drop()
-    engine._look_at_modes_at = 0
+    engine._adapter.look_at_modes_after = 0
     for second in range(3):
         feed(engine, 10, second, 10)
     assert replace(query._decided).operators[0].mode == "CIDO"  # type: ignore[type-var]

@@ -14,7 +14,6 @@ import pytest
 from oracle import Oracle, Reference, rows_of
 
 import penstock
-from penstock.api import NEVER
 from penstock.engine import scheduler
 from penstock.engine.batch import Batch
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
@@ -22,6 +21,7 @@ from penstock.engine.indexes.index import Probes
 from penstock.engine.operators import found_pairs, select
 from penstock.engine.reorder import Reorder
 from penstock.engine.scheduler import RoundRobin
+from penstock.query import NEVER
 
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)"
 PAIRS = "FROM a [RANGE 1 SECOND] AS x JOIN b [RANGE 1 SECOND] AS y ON {}"

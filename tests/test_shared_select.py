@@ -1,7 +1,7 @@
 """Selects over one stream that run together: each query gets what it would get alone, row by row, in order.
 
 Queries are drawn, added and dropped at drawn moments between drawn pushes, under drawn schedules, and the
-same is done to an engine that shares nothing. The kernels are compared with loops over everything.
+same is done to an engine that shares nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import penstock
 from penstock.engine import functions, scheduler
-from penstock.engine.kernels.shared_select import count_bit, find_bit, gather_rows
-from penstock.engine.lineage import Demand, Tags
 from penstock.engine.operators import shared_select
-from penstock.engine.operators.shared_select import RowIndex, SharedSelect
+from penstock.engine.operators.shared_select import SharedSelect
 from penstock.engine.scheduler import RoundRobin, Shuffled
 
 DECLARE = "CREATE STREAM s (ts TIMESTAMP, k BIGINT, v DOUBLE, t VARCHAR, b BOOLEAN)"
@@ -394,209 +391,3 @@ def test_long_texts_are_not_put_together_for_many() -> None:
 
 
 # -- while data flows ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first", ["SELECT k FROM s", "SELECT k + 0 AS k FROM s"])
-@pytest.mark.parametrize("make", [lambda: None, lambda: RoundRobin(1), lambda: Shuffled(7, 3)])
-def test_a_query_started_by_a_subscriber_gets_the_rows_after_those_being_worked(
-    first: str, make: Callable[[], Any]
-) -> None:
-    engine = make_engine(scheduler=make())
-    started: list[Any] = []
-    seen: list[int] = []
-
-    def start(batch: pa.RecordBatch) -> None:
-        seen.extend(batch["k"].to_pylist())
-        if len(started) < 3:
-            started.append(engine.query("SELECT k FROM s WHERE k >= 0"))
-
-    engine.query(first).subscribe(start)
-    engine.push("s", pa.concat_tables([table(5), table(70_000, 5)]))
-    assert seen == list(range(70_005))
-    assert started
-    assert all(query.count == 0 for query in started)
-    engine.push("s", table(4, 70_005))
-    assert seen == list(range(70_009))
-    assert {tuple(query.results()["k"].to_pylist()) for query in started[:1]} == {
-        tuple(range(70_005, 70_009))
-    }
-
-
-def test_a_query_dropped_by_its_own_subscriber_is_silent_and_the_others_go_on() -> None:
-    engine = make_engine()
-    one, two = engine.query("SELECT k FROM s"), engine.query("SELECT k FROM s")
-    seen: list[int] = []
-
-    def once(batch: pa.RecordBatch) -> None:
-        seen.append(batch.num_rows)
-        one.drop()
-
-    one.subscribe(once)
-    engine.push("s", table(100_000))
-    assert seen == [32_768]
-    assert two.count == 100_000
-
-
-def test_a_subscriber_that_raises_does_not_stop_the_others() -> None:
-    engine = make_engine()
-    one, two = engine.query("SELECT k FROM s"), engine.query("SELECT k FROM s WHERE k > 0")
-
-    def refuse(_: pa.RecordBatch) -> None:
-        raise ValueError("not now")
-
-    one.subscribe(refuse)
-    for start in (0, 3):
-        with pytest.raises(ValueError, match="not now"):
-            engine.push("s", table(3, start))
-    assert (one.count, two.count) == (6, 5)
-
-
-# -- failures -----------------------------------------------------------------------------------------
-
-
-def zeros_at(size: int, *places: int) -> pa.Table:
-    rows = table(size, 1)
-    k = rows["k"].to_pylist()
-    for place in places:
-        k[place] = 0
-    return rows.set_column(1, "k", pa.array(k))
-
-
-def test_a_predicate_that_fails_stops_its_queries_and_no_others() -> None:
-    engine = make_engine()
-    bad = [
-        engine.query("SELECT ts, k FROM s WHERE 100 // k > 0", f"bad{n}", count_only=n == 1) for n in (0, 1)
-    ]
-    later = engine.query("SELECT ts FROM s WHERE k < 9 AND v > 1 AND 100 // k > 0", "later")
-    spared = engine.query("SELECT ts FROM s WHERE k > 0 AND 100 // k > 0", "spared")
-    counted = engine.query("SELECT ts FROM s WHERE k > 0 AND 100 // k > 0", "counted", count_only=True)
-    good = engine.query("SELECT k FROM s WHERE k > 20")
-    with pytest.raises(penstock.DataError, match=r"Division by zero in `100 // s\.k`, in query `bad0`"):
-        engine.push("s", zeros_at(30, 5, 20))
-    assert [query.count for query in bad] == [5, 5]
-    assert bad[0].results().num_rows == 5
-    assert later.count == 0  # v is above 1 from the eleventh row on, and there k is 9 and more until it is 0
-    assert later._pipeline.error is not None
-    assert spared.results().num_rows == counted.count == spared.count == 28
-    assert good.count == 9
-    assert engine.stats()["groups"][0]["queries"] == ["spared", "counted", good.name]
-    engine.push("s", table(3, 31))
-    assert (spared.count, good.count, bad[0].count) == (31, 12, 5)
-
-
-def test_rows_before_the_first_bad_one_come_out_whatever_is_bad_about_it() -> None:
-    """The output fails at the third row, the predicate at the sixth."""
-    engine = make_engine()
-    engine.query("SELECT k FROM s")
-    query = engine.query("SELECT 6 // (k - 3) AS q FROM s WHERE 6 // k >= 0", "bad")
-    with pytest.raises(penstock.DataError, match="in query `bad`"):
-        engine.push("s", zeros_at(8, 5))
-    assert query.results()["q"].to_pylist() == [-3, -6]
-    with pytest.raises(penstock.DataError):
-        query.results()
-
-
-def test_when_all_fail_the_stream_is_left_and_may_be_read_again() -> None:
-    engine = make_engine()
-    queries = [engine.query(f"SELECT k FROM s WHERE 6 // k > {number}") for number in range(3)]
-    with pytest.raises(penstock.DataError):
-        engine.push("s", zeros_at(4, 1))
-    assert not engine._runtime.selects
-    assert not engine._runtime.streams["s"].output.queues
-    again = engine.query("SELECT k FROM s")
-    engine.push("s", table(2, 9))
-    assert [query.count for query in queries] == [1, 1, 1]
-    assert again.count == 2
-
-
-def test_a_query_that_fails_may_start_and_drop_others_with_its_last_rows() -> None:
-    engine = make_engine()
-    bad = engine.query("SELECT k FROM s WHERE 6 // k > 0", "bad")
-    also = engine.query("SELECT t FROM s WHERE 6 // k > 0", "also")
-    started: list[Any] = []
-
-    def react(_: pa.RecordBatch) -> None:
-        if not started:
-            also.drop()
-            started.append(engine.query("SELECT k FROM s WHERE 6 // k > 0", "also"))
-
-    bad.subscribe(react)
-    with pytest.raises(penstock.DataError, match="in query `bad`"):
-        engine.push("s", zeros_at(40_000, 3))
-    assert started[0]._pipeline.error is None
-    engine.push("s", table(3, 50_000))
-    assert (bad.count, started[0].count) == (3, 0)
-    engine.push("s", table(3, 50_003).set_column(1, "k", pa.array([1, 2, 3])))
-    assert started[0].count == 3
-
-
-# -- kernels ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.twin("shared_select.find_bit", "shared_select.count_bit", "shared_select.gather_rows")
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40), st.integers(0, 63), st.data())
-def test_rows_with_a_bit_and_their_values(words: list[int], place: int, data: st.DataObject) -> None:
-    bit = (np.ones(1, np.uint64) << np.uint64(place)).view(np.int64)[0]
-    array = np.array(words, np.int64)
-    expected = [i for i, word in enumerate(words) if word >> place & 1]
-    out = np.empty(len(words), np.int32)
-    assert out[: find_bit(array, bit, out)].tolist() == expected
-    assert count_bit(array, bit) == len(expected)
-    rows = data.draw(st.lists(st.integers(0, len(words) - 1), max_size=9)) if words else []
-    for dtype in (np.int32, np.int64):
-        values = np.empty(len(rows), np.int64)
-        gather_rows(array, np.array(rows, dtype), values)
-        assert values.tolist() == [words[row] for row in rows]
-
-
-def naive_report(demands: list[Demand], tags: Tags) -> list[tuple[int, int]]:
-    """(row, lane) of all rows and lanes, each looked at."""
-    return [
-        (row, lane)
-        for row in range(tags.leaves.shape[1])
-        for lane, demand in enumerate(demands)
-        if all(demand.low <= tags.leaves[:, row])
-        and all(tags.leaves[:, row] <= demand.high)
-        and all(tags.words[:, row] & demand.bits == demand.bits)
-    ]
-
-
-@pytest.mark.twin("shared_select.report_rows")
-@given(st.data())
-def test_lanes_of_rows_are_those_found_by_looking_at_each(data: st.DataObject) -> None:
-    draw = data.draw
-    leaf_counts = draw(st.lists(st.integers(1, 9), max_size=3))
-    words = draw(st.integers(0, 2))
-    size = draw(st.integers(1, 12))
-
-    def array(low: int, high: int, shape: tuple[int, ...], dtype: type) -> NDArray:
-        count = int(np.prod(shape))
-        return np.array(
-            draw(st.lists(st.integers(low, high), min_size=count, max_size=count)), dtype
-        ).reshape(shape)
-
-    demands = []
-    for _ in range(draw(st.integers(1, 8))):
-        low, high = (array(0, 8, (len(leaf_counts),), np.int32) for _ in range(2))
-        full = array(0, 1, (len(leaf_counts),), np.int32) == 1
-        low[full], high[full] = 0, np.array(leaf_counts, np.int32)[full] - 1
-        demands.append(Demand(low, high, array(0, 3, (words,), np.int64)))
-    leaves = np.minimum(
-        array(0, 8, (len(leaf_counts), size), np.int32), np.array(leaf_counts).reshape(-1, 1) - 1
-    )
-    tags = Tags(leaves.astype(np.int32), array(0, 3, (words, size), np.int64))
-    parts = zip(*((one.low, one.high, one.bits) for one in demands), strict=True)
-    index = RowIndex(Demand(*map(np.stack, parts)), leaf_counts)
-    index._check()
-    lanes, rows = np.empty((2, draw(st.integers(len(demands), 40))), np.int32)
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < size:
-        count, after = index.report_rows(tags, start, lanes, rows)
-        assert after > start
-        start = after
-        found += zip(rows[:count].tolist(), lanes[:count].tolist(), strict=True)
-    assert [row for row, _ in found] == sorted(row for row, _ in found)
-    assert sorted(found) == naive_report(demands, tags)
-    index.count(0, np.zeros(size, np.int64), None, tags.leaves, tags.words)
-    assert index.settle().tolist() == [sum(lane == one for _, lane in found) for one in range(len(demands))]

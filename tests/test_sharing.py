@@ -22,6 +22,7 @@ from test_join_oracle import arrivals
 import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
 from penstock.engine.scheduler import RoundRobin, Shuffled
+from penstock.query import EPOCH, NEVER
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
 
@@ -93,9 +94,9 @@ def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: boo
 def microseconds(when: datetime.datetime | None) -> int | None:
     if when is None:
         return None
-    if when == penstock.api.NEVER:
+    if when == NEVER:
         return 1 << 62
-    return (when - penstock.api.EPOCH) // datetime.timedelta(microseconds=1)
+    return (when - EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def expected(one: Ask, refs: list[Reference], streams: dict[str, pa.Table]) -> Counter[tuple[Any, ...]]:

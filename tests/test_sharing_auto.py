@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from test_plans import WEIGHTS
 
 import penstock
-from penstock.api import FIRST_LOOK_ROWS
+from penstock.adapt import FIRST_LOOK_ROWS
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.plan import MemberNode
 from penstock.engine.window import Window
@@ -29,6 +29,7 @@ from penstock.optimizer import arrange_joins
 from penstock.optimizer.arrange_joins import ENTER_GAIN, EVERY_WINDOW, LEAVE_GAIN
 from penstock.optimizer.plan_query import Planned
 from penstock.optimizer.weights import Weights
+from penstock.query import EPOCH, NEVER
 
 MILLISECOND = 1_000
 QUERIES = 12
@@ -209,7 +210,7 @@ def waver(rate: float | None, keys: tuple[int, int], sharing: str = "auto") -> t
     ends = [join_of(engine).arrangement.ends] if sharing == "auto" else []
     for number in range(12):
         feed.push(int(1_500 * 1.3**number), keys[number % 2])
-        engine._reconsider()
+        engine._adapter.look_at_plans()
         if sharing == "auto":
             ends.append(join_of(engine).arrangement.ends)
     engine.close()
@@ -288,8 +289,8 @@ def test_queries_that_come_while_slices_are_merged(sharing: str) -> None:
         feed.push(8_000, 500)
         feed.engine.close()
     for shared, single in late:
-        since = max(query.complete_from or penstock.api.EPOCH for query in (shared, single))
-        assert since < penstock.api.NEVER
+        since = max(query.complete_from or EPOCH for query in (shared, single))
+        assert since < NEVER
         tables = [query.results() for query in (shared, single)]
         rows = [
             sorted(row for row in zip(*(column.to_pylist() for column in table.columns), strict=True))

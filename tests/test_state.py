@@ -16,7 +16,7 @@ from test_engine import join_stats
 from test_plans import WEIGHTS
 
 import penstock
-from penstock.api import FIRST_LOOK_ROWS
+from penstock.adapt import FIRST_LOOK_ROWS
 from penstock.engine.indexes.build import INDEX_KINDS
 
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR)"

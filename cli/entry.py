@@ -1,0 +1,31 @@
+"""What the shell starts: Ctrl-C is one line from the first moment on, also while Python loads the rest.
+
+Until a command begins nothing has been written, and the process ends where it is: an exception could be met
+by a library that is being loaded and does not expect one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+
+def main() -> None:
+    """Load the commands and run the one that was asked for."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+    from .main import main as commands
+
+    commands(prog_name="penstock")
+
+
+def begin_command() -> None:
+    """From here on an interrupt is an exception, which the command may meet."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    os.write(2, b"Interrupted\n")
+    os._exit(128 + number)

@@ -1,0 +1,167 @@
+"""What a user holds of a query: its results, and what is known of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from penstock.engine.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from penstock.api import Engine
+    from penstock.engine.pipeline import Pipeline
+    from penstock.engine.plan import PlanNode
+    from penstock.optimizer import logical
+    from penstock.optimizer.optimize_hopping import HoppingPlan
+    from penstock.optimizer.reassign_modes import Watch
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+
+Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
+"""Of hopping queries: modes and execution, as they were forced."""
+
+
+class Query:
+    """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
+
+    def __init__(
+        self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool, hopping: Hopping
+    ) -> None:
+        self._engine = engine
+        self._bound = bound
+        self._pipeline = pipeline
+        self._counting = counting
+        self._replanned_from: tuple[int | None] | None = None
+        """From when on it was exact before its plan was changed for another of the same answer, or from when
+        on it has the answer of its new windows."""
+        self._hopping = hopping
+        self._decided: HoppingPlan | None = None
+        """How a hopping query runs, and what else there was."""
+        self._next_decided: tuple[PlanNode, HoppingPlan] | None = None
+        """A plan that is catching up, and how it will run then."""
+        self._watch: Watch | None = None
+        """What its operators have shown."""
+
+    def _decide_on(self, decided: HoppingPlan | None) -> None:
+        """Run as was decided; modes that were not forced may be changed while it runs."""
+        from penstock.optimizer.reassign_modes import Watch
+
+        self._decided, self._next_decided = decided, None
+        self._watch = None if decided is None else Watch()
+
+    def _how(self) -> HoppingPlan | None:
+        """How a hopping query runs now."""
+        if self._next_decided is not None and self._pipeline.plan is self._next_decided[0]:
+            self._decide_on(self._next_decided[1])
+        return self._decided
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._pipeline.name
+
+    @property
+    def sql(self) -> str:
+        """The text it was made from."""
+        return self._bound.sql
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams it reads."""
+        from penstock.optimizer.logical import streams_of
+
+        return streams_of(self._bound.root)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables it reads."""
+        from penstock.optimizer.logical import tables_of
+
+        return tables_of(self._bound.root)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of its results: `_ts`, then what it selects."""
+        return self._pipeline.sink.schema
+
+    @property
+    def count(self) -> int:
+        """Result rows so far, read or not."""
+        return self._pipeline.count
+
+    @property
+    def complete_from(self) -> datetime.datetime | None:
+        """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
+        from penstock.optimizer.completeness import complete_from
+
+        replanned = self._replanned_from
+        since = complete_from(self._pipeline) if replanned is None else replanned[0]
+        if since is None:
+            return None
+        try:
+            return EPOCH + datetime.timedelta(microseconds=since)
+        except OverflowError:  # never, or later than there are dates
+            return NEVER
+
+    def results(self) -> pa.Table:
+        """What is new since the last call; a query that failed gives what it had before, then its error."""
+        sink = self._pipeline.sink
+        if self._pipeline.error is not None and not sink.state_rows:
+            raise self._pipeline.error
+        if self._counting:
+            raise UsageError(f"Expected a query that keeps rows, found `{self.name}`, which only counts")
+        return sink.drain()
+
+    def subscribe(self, callback: Callable[[pa.RecordBatch], None]) -> None:
+        """Call back with each batch of results, in place of keeping them for `results`."""
+        if self._counting:
+            raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
+        if not callable(callback):
+            raise UsageError(f"Expected a function to call with each batch, found `{callback!r}`")
+        with self._engine._working():
+            self._pipeline.sink.subscribe(callback)
+
+    def drop(self) -> None:
+        """Stop the query and forget its state; the other queries go on."""
+        if self._engine._queries.get(self.name.lower()) is not self:
+            raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
+        self._engine._drop(self.name)
+
+    def _goes_over(self, since: int | None) -> None:
+        """New windows are in force."""
+        self._replanned_from = (since,)
+
+    def _keep_complete_from(self) -> None:
+        """Another plan of the same answer is to come."""
+        from penstock.optimizer.completeness import complete_from
+
+        if self._replanned_from is None:
+            self._replanned_from = (complete_from(self._pipeline),)
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}: {self.count:,} results>"
+
+
+class Queries(Mapping[str, Query]):
+    """Queries by name, in the order they were started."""
+
+    def __init__(self, queries: dict[str, Query]) -> None:
+        self._queries = dict(queries)
+
+    def __getitem__(self, name: str) -> Query:
+        found = self._queries.get(name.lower())
+        if found is None:
+            raise KeyError(
+                f"Expected the name of a query, found `{name}`. {did_you_mean(name, self) or ''}".rstrip()
+            )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (query.name for query in self._queries.values())
+
+    def __len__(self) -> int:
+        return len(self._queries)
