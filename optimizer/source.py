@@ -19,7 +19,9 @@ E = TypeVar("E", bound=QueryError)
 # A token of the stock tokenizer; its class differs between the plain and the compiled build.
 Token = Any
 
-LITERAL_TYPES = frozenset({"STRING", "NATIONAL_STRING", "RAW_STRING", "HEREDOC_STRING", "UNICODE_STRING"})
+NO_WORDS = frozenset(
+    {"IDENTIFIER", "STRING", "NATIONAL_STRING", "RAW_STRING", "HEREDOC_STRING", "UNICODE_STRING"}
+)
 # What a message shows of a long token.
 SHOWN_CHARACTERS = 40
 
@@ -88,7 +90,7 @@ def words(text: str) -> frozenset[str]:
 
 def word_of(token: Token | None) -> str:
     """The token as an upper-case word; empty for the end, quoted names and literals."""
-    if token is None or token.token_type.name == "IDENTIFIER" or token.token_type.name in LITERAL_TYPES:
+    if token is None or token.token_type.name in NO_WORDS:
         return ""
     return str(token.text).upper()
 
