@@ -105,7 +105,10 @@ HEAVY = ("numba", "llvmlite", "pyspark", "sqlglot", "duckdb", "pandas", "polars"
 
 
 def test_import_loads_nothing_heavy() -> None:
-    code = f"import sys; from penstock import Engine, Query; print([name for name in {HEAVY} if name in sys.modules])"
+    code = f"""if True:
+        import sys
+        from penstock import Engine, Query
+        print([name for name in {HEAVY} if name in sys.modules])"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -114,10 +117,9 @@ def test_import_costs_about_what_pyarrow_costs() -> None:
     """Cumulative times of one process: what else the machine does hits both."""
     ratios = []
     for _ in range(3):
-        command = [sys.executable, "-X", "importtime", "-c", "import penstock"]
+        command = [sys.executable, "-X", "importtime", "-c", "from penstock import Engine"]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-        times = {
-            name: int(us) for us, name in re.findall(r"\| +(\d+) \| +(penstock|pyarrow)$", done.stderr, re.M)
-        }
-        ratios.append(times["penstock"] / times["pyarrow"])
+        found = re.findall(r"\| +(\d+) \| +(penstock|penstock\.api|pyarrow)$", done.stderr, re.M)
+        times = {name: int(us) for us, name in found}
+        ratios.append((times["penstock"] + times["penstock.api"]) / times["pyarrow"])
     assert min(ratios) <= 2
