@@ -37,6 +37,7 @@ from .pack_rows import RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
 from .start_engine import Setup, timing
+from .table_rows import digest_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,6 +172,7 @@ def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
         {name: query.sql for name, query in model.queries.items()},
         {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
         {name: timing(model, name) for name in model.streams},
+        {name: digest_rows(model.table_rows(name)) for name in model.tables},
         sorted((name, repr(value)) for name, value in options.items()),
     ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
