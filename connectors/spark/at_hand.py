@@ -1,7 +1,8 @@
-"""Engines that a Python process of Spark's keeps for the next batch, so that it need not restore them.
+"""Engines that a process keeps for the next batch, so that it need not restore them.
 
-Spark reuses its processes, and does not tell them when a query has ended. So an engine that nobody has asked
-for in a while is let go; should its query go on, it is restored from where its state is saved.
+Spark reuses its Python processes, holds on to functions it was given, and tells nobody when a query has
+ended. So an engine that nobody has asked for in a while is let go; should its query go on, it is restored
+from where its state is saved.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 
 from penstock.api import Engine
 
-KEPT_S = 120.0
-"""Longer than most queries wait between two batches; and to restore an engine takes seconds at most."""
+KEPT_S = 300.0
+"""Longer than most queries wait for the next batch; for the others, to restore an engine is not much."""
 
 
 @dataclass(frozen=True, slots=True)
