@@ -56,13 +56,13 @@ def test_without_pyspark_all_else_works() -> None:
     command = [sys.executable, "-c", WITHOUT_PYSPARK]
     asked = "\n".join(WAYS_IN)
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, input=asked)
-    said = "Expected PySpark 4.1 or later, found none: pip install 'penstock[spark]'"
+    said = "Expected PySpark 4.2 or later, found none: pip install 'penstock[spark]'"
     assert done.stdout.splitlines() == [said] * len(WAYS_IN)
 
 
 def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.connectors.spark.require.version", lambda name: "3.5.1")
-    with pytest.raises(penstock.UsageError, match=r"^Expected PySpark 4\.1 or later, found `3\.5\.1`: pip"):
+    with pytest.raises(penstock.UsageError, match=r"^Expected PySpark 4\.2 or later, found `3\.5\.1`: pip"):
         require_pyspark()
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from penstock.engine.errors import UsageError
 
-LEAST = (4, 1)
+LEAST = (4, 2)  # the first whose streams of a Python source have read limits
 BESIDE = ("pandas", "google.protobuf")
 """What PySpark asks for when it runs functions on Arrow and keeps state, and does not bring."""
 INSTALL = "pip install 'penstock[spark]'"

@@ -101,7 +101,8 @@ def scale_out(
     `queries`: CREATE QUERY statements, and CREATE TABLE with `tables`, rows by name, which every engine gets.
     `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
     `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
-    checkpoint is kept; queries may be added and taken out. `engine`: keywords of `penstock.Engine`.
+    checkpoint is kept, nor rows of tables; queries may be added and taken out. `engine`: keywords of
+    `penstock.Engine`. RocksDB becomes the state store of the session's queries that are started from now on.
     """
     # 1. what is asked
     if not streams:
