@@ -143,6 +143,11 @@ def test_refused(spark: SparkSession, tmp_path: Path) -> None:
     still = spark.createDataFrame(COLUMNS.empty_table())
     with pytest.raises(penstock.UsageError, match="Expected a streaming DataFrame for `a`"):
         scale_out(QUERIES, streams | {"a": still})
+    bare = read_stream(spark, tmp_path / "a", slack=None)
+    walled = bare.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
+    said = "Expected `timestamp` in the time column `ts`, found `timestamp_ntz`, in `a`. Cast it"
+    with pytest.raises(penstock.SchemaError, match=said):
+        scale_out(QUERIES, streams | {"a": walled})
     with pytest.raises(penstock.UnsupportedError, match=r"split by `a\.id, b\.id`"):
         scale_out(QUERIES, streams, key="id")
     spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", "max")

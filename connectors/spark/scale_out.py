@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from penstock.api import Engine
-from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.errors import SchemaError, UsageError, did_you_mean
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST
@@ -135,6 +135,14 @@ def with_watermark(name: str, frame: DataFrame) -> DataFrame:
     if any(WATERMARK_DELAY in field.metadata for field in frame.schema.fields):
         return frame
     declare_stream(name, frame)  # says what is wrong with its columns
+    time_column = next(field for field in frame.schema.fields if field.name.lower() == "ts")
+    if not isinstance(time_column.dataType, spark.TimestampType):  # Spark has no other watermarks
+        raise SchemaError(
+            f"Expected `timestamp` in the time column `{time_column.name}`, "
+            f"found `{time_column.dataType.simpleString()}`",
+            source=name,
+            hint="Cast it, or name another with withWatermark",
+        )
     return frame.withWatermark("ts", "0 seconds")
 
 
