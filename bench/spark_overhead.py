@@ -54,7 +54,7 @@ def bench_overhead(outcome: Outcome, spark: SparkSession, files: W1Files, folder
         share = f"{sink.seconds[phase] / sink_s:.0%}"
         if phase == "read":
             share += (
-                f"; Spark takes {reading_s - idle_s:.2f} s to read the files and do nothing with the rows"
+                f"; Spark takes {max(0, reading_s - idle_s):.2f} s to read the files and do nothing with them"
             )
         outcome.add(group, name, sink.seconds[phase], "s", note=share)
     rest_s = sink_s - sum(sink.seconds.values())

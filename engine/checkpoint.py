@@ -8,15 +8,13 @@ buffers and how long each buffer is. Buffers and header are compressed where tha
 little-endian. The checksum (CRC-32 of all before it) finds accidents; it is no seal against forgery. Nothing
 in a checkpoint is run (see object_builder.py).
 
-A file is written beside the one it replaces, brought to the disk, and then takes its name: whatever
-happens, there is the old one or the new one.
+A file is written whole or not at all (write_whole.py).
 """
 
 from __future__ import annotations
 
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +27,7 @@ from .array_memory import Buffer
 from .errors import CheckpointError, FileError, UsageError
 from .object_builder import Build
 from .object_graph import Walk
+from .write_whole import write_whole
 
 MAGIC = b"PENSTOCK"
 FORMAT_VERSION = 1
@@ -166,35 +165,13 @@ def check(view: memoryview, source: str) -> tuple[int, int]:
 
 
 def write_file(path: str | os.PathLike[str], parts: Iterable[Buffer]) -> None:
-    """Put a file in the place of another, or where none was, all at once and for good."""
-    target = Path(path)
-    folder = target.parent
+    """Put a checkpoint in the place of another, or where none was; raises FileError."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=folder)
-        try:
-            with open(handle, "wb") as file:
-                for part in parts:
-                    file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, target)
-        except BaseException:
-            os.unlink(name)
-            raise
-        sync_folder(folder)
+        write_whole(path, parts)
     except OSError as error:
         raise FileError(
             f"Expected to write a checkpoint, found {error.strerror or error}", source=str(path)
         ) from None
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring a change of names to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:

@@ -1,9 +1,10 @@
-"""Results of queries as a DataFrame and as a stream of Spark: `format("penstock")`.
+"""`format("penstock")` of Spark: results as a DataFrame and as a stream, and streams fed to queries.
 
+    pip install 'penstock[spark]'
     python examples/spark_source.py
 
 Makes files of two sensor streams, reads a report over them as a DataFrame, then a join as a stream while
-more files come in.
+more files come in, and in the end feeds a stream of Spark's to the report. It takes less than a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ import pyarrow.parquet as pq
 
 from penstock.connectors.spark import local_session, register
 
-QUERIES = """
+CLIMATE = """
+    CREATE QUERY climate AS
+      SELECT location, COUNT(*) AS readings, AVG(value) AS mean
+      FROM temperature [RANGE 1 MINUTE] GROUP BY location HOP BY 30 SECONDS;
+"""
+QUERIES = f"""
     CREATE STREAM temperature (ts TIMESTAMP, location BIGINT, value DOUBLE);
     CREATE STREAM humidity    (ts TIMESTAMP, location BIGINT, value DOUBLE);
 
@@ -25,11 +31,7 @@ QUERIES = """
       SELECT t.location, t.value AS temperature, h.value AS humidity
       FROM temperature AS t JOIN humidity AS h ON t.location = h.location
       WHERE t.value > 30 AND h.value > 80 WINDOW 10 SECONDS;
-
-    CREATE QUERY climate AS
-      SELECT location, COUNT(*) AS readings, AVG(value) AS mean
-      FROM temperature [RANGE 1 MINUTE] GROUP BY location HOP BY 30 SECONDS;
-"""
+{CLIMATE}"""
 
 
 def write_minute(folder: Path, minute: int) -> None:
@@ -83,6 +85,21 @@ def main() -> None:
         print(f"after {files} files of each stream: {count} muggy pairs")
         for minute in range(3, 5):
             write_minute(folder, minute)
+
+    # 3. a stream of Spark's is fed to a query; `stream` names it, its columns are those of its rows
+    readings = spark.readStream.schema("ts TIMESTAMP, location BIGINT, value DOUBLE")
+    feeding = (
+        readings.parquet(inputs["input.temperature"])
+        .writeStream.format("penstock")
+        .options(queries=CLIMATE, stream="temperature", stateLocation=str(folder / "fed-state"))
+        .option("outputLocation", str(folder / "fed"))
+        .option("checkpointLocation", str(folder / "fed-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    feeding.awaitTermination()
+    fed = spark.read.parquet(str(folder / "fed" / "query=climate"))
+    print(f"fed: {fed.count()} lines of the report")
     print(f"everything is in {folder}")
 
 

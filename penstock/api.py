@@ -170,6 +170,13 @@ class Engine:
             for table in self._catalog.tables
         }
 
+    def table_rows(self, table: str) -> pa.Table:
+        """The rows that a table has."""
+        found = self._relation(table)
+        if found.name not in self._runtime.tables:
+            raise UsageError(f"Expected the name of a table, found the stream `{found.name}`")
+        return self._runtime.tables[found.name].rows
+
     def time_column(self, stream: str) -> str:
         """The column that says when a row happened."""
         found = self._stream(stream)

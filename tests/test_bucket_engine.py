@@ -210,6 +210,15 @@ def test_late_rows_are_refused_or_dropped() -> None:
     assert step(Store(), pack("a", STREAMS["a"]), 0, drop)["every"].total() > 60
 
 
+def test_rows_without_a_time_are_refused() -> None:
+    bucket_engine._at_hand.clear()
+    table = STREAMS["a"].slice(0, 3)
+    odd = table.set_column(0, "ts", pa.array([None, BEGIN, None], table.schema.field("ts").type))
+    for rows in (odd, odd.slice(2)):
+        with pytest.raises(penstock.DataError, match="Expected a time in column `ts`, found NULL"):
+            step(Store(), pack("a", rows), 0)
+
+
 def test_a_restart_with_another_slack_is_refused() -> None:
     """The saved engine would go on with the slack it was made with, and call rows late that are not."""
 

@@ -430,6 +430,8 @@ def test_killed_while_writing_the_last_one_is_whole(tmp_path: Path) -> None:
         restored = penstock.Engine.restore(file)
         assert restored.note["number"] in (last, last + 1)
         assert restored.queries["q"].count == 400_000
+    restored.checkpoint(file)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 COMMON = "SELECT k + 1 AS k, COUNT(*) AS n FROM a [RANGE 9 MICROSECONDS] WHERE s LIKE 'b%' GROUP BY k + 1"

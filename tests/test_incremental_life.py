@@ -111,6 +111,17 @@ def test_rows_of_a_table_after_time_has_begun() -> None:
             engine.push("t", {"k": [1], "name": ["one"]})
 
 
+def test_the_rows_that_a_table_has() -> None:
+    engine = make_engine()
+    assert engine.table_rows("t").num_rows == 0
+    engine.push("t", {"k": [1], "name": ["one"]})
+    engine.push("t", {"k": [2], "name": [None]})
+    push(engine, "a", (1, 1, 1))
+    assert engine.table_rows("T").to_pydict() == {"k": [1, 2], "name": ["one", None]}
+    with pytest.raises(penstock.UsageError, match="Expected the name of a table, found the stream `a`"):
+        engine.table_rows("a")
+
+
 def test_rows_that_are_not_those_of_the_table() -> None:
     """Refused whole, and the table can still be loaded."""
     engine = make_engine()

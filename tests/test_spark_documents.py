@@ -38,6 +38,8 @@ def test_example_of_the_source(spark: SparkSession, capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert "|2026-01-01 00:00:30|0       |" in printed
     assert "after 3 files of each stream: 100 muggy pairs" in printed
+    assert "after 5 files of each stream: " in printed
+    assert "fed: 180 lines of the report" in printed  # each half minute, 20 locations; the last waits
 
 
 def test_example_of_scale_out(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

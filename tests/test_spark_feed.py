@@ -93,7 +93,7 @@ def forget_engines() -> None:
     """As in a new process."""
     from penstock.connectors.spark import write_stream
 
-    write_stream._at_work.clear()
+    write_stream._at_hand.clear()
 
 
 def tagged(streams: dict[str, pa.Table]) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import penstock
 from penstock.connectors.spark import java
 from penstock.connectors.spark.java import java_version, provide_java
-from penstock.connectors.spark.require import require_pyspark
+from penstock.connectors.spark.require import is_installed, require_pyspark
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,11 +26,21 @@ engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
 query = engine.query("SELECT x FROM s")
 engine.push("s", {"ts": [1], "x": [7]})
 assert query.results()["x"].to_pylist() == [7]
-try:
-    import penstock.connectors.spark
-except penstock.UsageError as error:
-    print(error)
+for statement in sys.stdin:
+    try:
+        exec(statement)
+    except penstock.UsageError as error:
+        print(error)
 """
+WAYS_IN = [
+    "import penstock.connectors.spark",
+    "from penstock.connectors.spark import sink",
+    "from penstock.connectors.spark import scale_out",
+    "from penstock.connectors.spark import register  # format('penstock')",
+    "from penstock.connectors.spark.source import PenstockSource",
+    "from penstock.connectors.spark.session import local_session",
+    "from penstock.bench.main import BENCHES; BENCHES['spark'](True, None, print)",
+]
 
 
 def fake_java(folder: Path, said: str, code: int = 0) -> Path:
@@ -41,15 +52,46 @@ def fake_java(folder: Path, said: str, code: int = 0) -> Path:
 
 
 def test_without_pyspark_all_else_works() -> None:
+    """And whichever way one comes to Spark, it says what to install."""
     command = [sys.executable, "-c", WITHOUT_PYSPARK]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    assert done.stdout == "Expected PySpark 4.1 or later, found none: pip install 'penstock[spark]'\n"
+    asked = "\n".join(WAYS_IN)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, input=asked)
+    said = "Expected PySpark 4.2 or later, found none: pip install 'penstock[spark]'"
+    assert done.stdout.splitlines() == [said] * len(WAYS_IN)
 
 
 def test_an_old_pyspark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.connectors.spark.require.version", lambda name: "3.5.1")
-    with pytest.raises(penstock.UsageError, match=r"^Expected PySpark 4\.1 or later, found `3\.5\.1`: pip"):
+    with pytest.raises(penstock.UsageError, match=r"^Expected PySpark 4\.2 or later, found `3\.5\.1`: pip"):
         require_pyspark()
+
+
+def test_a_pyspark_that_pip_has_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on the machines of a cluster, where Spark brings its own."""
+
+    def version(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("penstock.connectors.spark.require.version", version)
+    require_pyspark()
+    monkeypatch.setattr("pyspark.__version__", "3.5.1")
+    with pytest.raises(penstock.UsageError, match=r"found `3\.5\.1`: pip"):
+        require_pyspark()
+
+
+@pytest.mark.parametrize("missing", ["pandas", "google.protobuf"])
+def test_pyspark_without_what_it_needs(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    monkeypatch.setattr("penstock.connectors.spark.require.is_installed", lambda name: name != missing)
+    said = f"Expected `{missing}` beside PySpark, found none: pip install 'penstock[spark]'"
+    with pytest.raises(penstock.UsageError) as caught:
+        require_pyspark()
+    assert str(caught.value) == said
+
+
+def test_a_module_in_a_package_that_is_not_there() -> None:
+    assert is_installed("pyspark.sql")
+    assert not is_installed("no_such_package.part")
+    assert not is_installed("pyspark.no_such_part")
 
 
 @pytest.mark.parametrize(

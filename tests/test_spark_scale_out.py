@@ -82,18 +82,20 @@ def test_results_do_not_depend_on_batches_and_restarts(
 
 
 def test_one_query_as_a_stream_with_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Without a watermark rows come in time order; what Spark would drop in silence is refused."""
+    """Without a watermark rows come in time order; what Spark would drop in silence is refused.
+
+    So is a restart with other rows in the table; in another order they are the same.
+    """
     add_files(tmp_path / "a", [rows(1, 2, 3), rows(4, 9, start=3)])
     frame = read_stream(spark, tmp_path / "a", slack=None)
     sql = """CREATE TABLE t (key BIGINT, label VARCHAR);
              CREATE QUERY labelled AS SELECT id, label FROM a JOIN t ON a.k = t.key;"""
     labels = pa.table({"key": [1, 2], "label": ["one", "two"]})
-    scaled = scale_out(sql, {"a": frame}, tables={"t": labels}, buckets=2)
-    stream = scaled.of("labelled")
-    assert stream.isStreaming
-    assert stream.columns == ["_ts", "id", "label"]
 
-    def run() -> None:
+    def run(labels: pa.Table = labels) -> None:
+        stream = scale_out(sql, {"a": frame}, tables={"t": labels}, buckets=2).of("labelled")
+        assert stream.isStreaming
+        assert stream.columns == ["_ts", "id", "label"]
         writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
 
@@ -102,7 +104,12 @@ def test_one_query_as_a_stream_with_a_table(spark: SparkSession, tmp_path: Path)
     assert sorted(zip(found["id"].to_pylist(), found["label"].to_pylist(), strict=True)) == [
         (id_, "one") for id_ in range(5)
     ]
-    add_files(tmp_path / "a", [rows(0, start=5)])
+    add_files(tmp_path / "a", [rows(10, start=5)])
+    with pytest.raises(StreamingQueryException, match="Expected the 2 rows of table `t` that"):
+        run(labels.set_column(1, "label", pa.array(["one", "deux"])))
+    run(labels.take([1, 0]))
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 6
+    add_files(tmp_path / "a", [rows(0, start=6)])
     with pytest.raises(StreamingQueryException, match="Expected rows in time order"):
         run()
 
@@ -136,6 +143,11 @@ def test_refused(spark: SparkSession, tmp_path: Path) -> None:
     still = spark.createDataFrame(COLUMNS.empty_table())
     with pytest.raises(penstock.UsageError, match="Expected a streaming DataFrame for `a`"):
         scale_out(QUERIES, streams | {"a": still})
+    bare = read_stream(spark, tmp_path / "a", slack=None)
+    walled = bare.withColumn("ts", F.col("ts").cast("timestamp_ntz"))
+    said = "Expected `timestamp` in the time column `ts`, found `timestamp_ntz`, in `a`. Cast it"
+    with pytest.raises(penstock.SchemaError, match=said):
+        scale_out(QUERIES, streams | {"a": walled})
     with pytest.raises(penstock.UnsupportedError, match=r"split by `a\.id, b\.id`"):
         scale_out(QUERIES, streams, key="id")
     spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", "max")

@@ -95,6 +95,22 @@ def test_values_reach_the_engine_and_come_back(zoned: SparkSession) -> None:
         assert repr(ours.to_pylist()) == repr(theirs.to_pylist()), name
 
 
+@pytest.mark.parametrize(("column", "last"), [("wall", SUMMER), ("day", datetime.datetime(2024, 7, 1))])
+def test_wall_clocks_and_dates_as_event_times(zoned: SparkSession, column: str, last: Any) -> None:
+    """Taken as UTC, wherever the session is; Spark has watermarks on neither."""
+    frame = zoned.sql(f"SELECT {column}, i FROM ({VALUES}) WHERE {column} IS NOT NULL ORDER BY {column}")
+    engine = penstock.Engine()
+    engine.execute(declare_stream("s", frame, time_column=column))
+    query = engine.query("SELECT i FROM s")
+    engine.push("s", frame.toArrow())
+    results = label_instants(query.results())
+    assert results["i"].to_pylist() == [-(2**31), 3]
+    assert results["_ts"].type == pa.timestamp("us", "UTC")
+    assert results["_ts"][1].as_py() == last.replace(tzinfo=datetime.UTC)
+    back = zoned.createDataFrame(results).selectExpr("unix_micros(_ts) AS us").toArrow()["us"]
+    assert back.to_pylist() == results["_ts"].cast(pa.int64()).to_pylist()
+
+
 def test_instants_are_those_duckdb_reads(zoned: SparkSession, tmp_path: Any) -> None:
     """What Spark writes to Parquet, DuckDB reads as the same microseconds that reach the engine."""
     frame = zoned.sql("SELECT ts, i FROM (" + VALUES + ")")

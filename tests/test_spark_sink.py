@@ -109,6 +109,18 @@ def test_a_batch_given_again_changes_nothing(spark: SparkSession, tmp_path: Path
     assert written(spark, tmp_path / "out", ["totals"]) == embedded({"a": STREAMS["a"]}, query)
 
 
+def test_an_engine_that_was_let_go_is_restored(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches come seldom, or the query has ended long since: between them, and before `close`."""
+    query = "CREATE QUERY totals AS SELECT k, COUNT(*) AS n FROM a [RANGE 4 SECONDS] GROUP BY k;"
+    writer = sink(DECLARED + query, state=tmp_path / "state", path=tmp_path / "out")
+    for number, part in enumerate(cut(STREAMS["a"], [40, 100])):
+        writer(spark.createDataFrame(part), number)
+        assert len(writer._at_hand) == 1
+        writer._at_hand.clear()
+    writer.close()
+    assert written(spark, tmp_path / "out", ["totals"]) == embedded({"a": STREAMS["a"]}, query)
+
+
 class Crash(Exception):
     """Where a test says so."""
 

@@ -171,7 +171,7 @@ def forget_engines() -> None:
     """As in a new process."""
     from penstock.connectors.spark import read_stream
 
-    read_stream._at_work.clear()
+    read_stream._at_hand.clear()
 
 
 @pytest.mark.parametrize("query", ["pairs", "sums", "named"])

@@ -13,10 +13,8 @@ come, so there engines are restored often; with one core each, hardly ever.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
@@ -26,6 +24,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from penstock.api import Engine
 from penstock.engine.errors import UsageError
 
+from .at_hand import EnginesAtHand
 from .bucket_state import BucketState, Head, Step
 from .pack_rows import to_blob
 from .running_batch import QUERY_ID
@@ -35,21 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-KEPT_S = 600.0
-"""How long a worker keeps an engine that it is not asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtHand:
-    """The engine after a step."""
-
-    mark: str
-    engine: Engine
-    since_s: float
-
-
-_at_hand: dict[tuple[str | None, int], AtHand] = {}
-"""In this worker, by Spark's query and bucket."""
+_at_hand = EnginesAtHand()
+"""By Spark's query and bucket; marked with the mark of the step."""
 
 
 class BucketEngine(StatefulProcessor):
@@ -83,25 +69,18 @@ class BucketEngine(StatefulProcessor):
     def _work(self, bucket: int, step: Step) -> Iterator[Row]:
         # 1. the engine as it was after the step before
         head = self._state.head()
-        at_hand = self._take(bucket)
+        place = query_id(), bucket
+        at_hand = _at_hand.take(place, head and head.mark)
         engine = self._engine_after(head, at_hand)
         # 2. time and rows in, results out
         step.run(engine, self._setup.time_columns)
         results = {name: query.results() for name, query in engine.queries.items()}
         # 3. the state
         after = self._state.save(head, step, engine, self._layout, self._queries)
-        _at_hand[query_id(), bucket] = AtHand(after.mark, engine, time.monotonic())
+        _at_hand.keep(place, after.mark, engine)
         return iter([Row(query=name, rows=to_blob(one)) for name, one in results.items() if one.num_rows])
 
-    @staticmethod
-    def _take(bucket: int) -> AtHand | None:
-        """The engine this worker has of the bucket: taken out, as it is of no use if the step fails."""
-        now_s = time.monotonic()
-        for place in [place for place, one in _at_hand.items() if now_s - one.since_s > KEPT_S]:
-            del _at_hand[place]
-        return _at_hand.pop((query_id(), bucket), None)
-
-    def _engine_after(self, head: Head | None, at_hand: AtHand | None) -> Engine:
+    def _engine_after(self, head: Head | None, at_hand: Engine | None) -> Engine:
         if head is None:
             return self._setup.go_on(None)
         if head.layout != self._layout:
@@ -109,10 +88,7 @@ class BucketEngine(StatefulProcessor):
                 f"Expected {head.layout} as in the checkpoint, found {self._layout}: "
                 "give the same `key` and `buckets`, or start anew with another checkpointLocation"
             )
-        if at_hand is not None and at_hand.mark == head.mark:
-            engine = at_hand.engine
-        else:
-            engine = self._state.restore(self._setup.time_columns)
+        engine = at_hand or self._state.restore(self._setup.time_columns)
         return engine if head.queries == self._queries else self._setup.go_on(engine)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import tempfile
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from penstock.connectors.inputs import expand
 from penstock.connectors.source import file_error
 from penstock.engine.errors import FileError, UsageError
+from penstock.engine.write_whole import write_whole
 
 NAME = "files.json"
 
@@ -54,11 +54,7 @@ class FileLog:
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self._path.parent, delete=False) as file:
-            json.dump({"owner": self._owner, "files": self.files}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(file.name, self._path)
+        write_whole(self._path, [json.dumps({"owner": self._owner, "files": self.files}).encode()])
 
     def between(self, start: Mapping[str, int], end: Mapping[str, int]) -> dict[str, list[str]]:
         """The files of each stream from one place to another; streams without any are left out."""

@@ -32,11 +32,14 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.api import Engine
 from penstock.connectors.merge import read_in_time_order
-from penstock.connectors.open_inputs import load_tables, open_feeds, push_batch
+from penstock.connectors.open_inputs import open_feeds, push_batch
 
+from .at_hand import EnginesAtHand
 from .file_log import FileLog
 from .request import Request
 from .schema import label_instants
+from .start_engine import check_declared
+from .table_rows import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 Place = dict[str, int]
 """How many files of each stream."""
 
-_at_work: dict[str, tuple[str, Engine]] = {}
-"""By folder, in this process: an engine and the name of its state. Tasks of a query run in turn."""
+_at_hand = EnginesAtHand()
+"""By folder; marked with what it was made of and the place it has reached. Tasks of a query run in turn."""
 
 
 class FilesRead(InputPartition):
@@ -67,7 +70,11 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         query = request.only_query(engine)
         self._owner = f"{query.name}: {query.sql}"
         patterns = request.named_inputs(engine)
-        self._tables = {name: one for name, one in patterns.items() if name in engine.tables}
+        self._tables = {
+            name: TableFiles(one, engine.tables[name])
+            for name, one in patterns.items()
+            if name in engine.tables
+        }
         self._patterns = {name: one for name, one in patterns.items() if name not in engine.tables}
         self._last: Place | None = None
         """Where to stop, if only what is there at the start is wanted."""
@@ -102,10 +109,18 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, FilesRead)
         log = self._log()
-        engine = self._engine_at(partition.start, log)
+        asked = self._asked()
+        engine = _at_hand.take(self._folder, (asked, partition.start))
+        if engine is None:
+            engine = self._engine_at(partition.start, log)
         yield from self._results(engine, log.between(partition.start, partition.end))
         engine.checkpoint(self._state(partition.end))
-        _at_work[self._folder] = state_name(partition.end), engine
+        _at_hand.keep(self._folder, (asked, partition.end), engine)
+
+    def _asked(self) -> tuple[Any, ...]:
+        """What an engine is made of: changes with the statements and with the files of tables."""
+        tables = [one.stamps() for one in self._tables.values()]
+        return self._request.sql, str(self._request.engine_options), *tables
 
     def _results(self, engine: Engine, files: Mapping[str, list[str]]) -> Iterator[pa.RecordBatch]:
         """What comes out when these files are pushed."""
@@ -122,18 +137,16 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _engine_at(self, place: Place, log: FileLog) -> Engine:
         """The engine as it is when all files up to a place have been pushed."""
-        name, engine = _at_work.pop(self._folder, ("", None))
-        if engine is not None and name == state_name(place):
-            return engine
+        engine, newest = self._request.engine(), self.initialOffset()
+        self._request.only_query(engine)
+        for name, table in self._tables.items():
+            engine.push(name, table.toArrow())
         saved = [one for one in self._saved() if all(one[s] <= place.get(s, 0) for s in one)]
         if saved:
             newest = max(saved, key=lambda one: sum(one.values()))
-            engine = Engine.restore(self._state(newest))
-        else:
-            newest = self.initialOffset()
-            engine = self._request.engine()
-            self._request.only_query(engine)
-            load_tables(engine, {name: [[one]] for name, one in self._tables.items()})
+            restored = Engine.restore(self._state(newest))
+            check_declared(engine, restored)
+            engine = restored
         for _ in self._results(engine, log.between(newest, place)):
             pass  # given before
         return engine

@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from penstock.api import Engine
-from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.errors import SchemaError, UsageError, did_you_mean
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST
@@ -37,6 +37,7 @@ from .pack_rows import RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
 from .start_engine import Setup, timing
+from .table_rows import digest_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +101,8 @@ def scale_out(
     `queries`: CREATE QUERY statements, and CREATE TABLE with `tables`, rows by name, which every engine gets.
     `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
     `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
-    checkpoint is kept; queries may be added and taken out. `engine`: keywords of `penstock.Engine`.
+    checkpoint is kept, nor rows of tables; queries may be added and taken out. `engine`: keywords of
+    `penstock.Engine`. RocksDB becomes the state store of the session's queries that are started from now on.
     """
     # 1. what is asked
     if not streams:
@@ -133,6 +135,14 @@ def with_watermark(name: str, frame: DataFrame) -> DataFrame:
     if any(WATERMARK_DELAY in field.metadata for field in frame.schema.fields):
         return frame
     declare_stream(name, frame)  # says what is wrong with its columns
+    time_column = next(field for field in frame.schema.fields if field.name.lower() == "ts")
+    if not isinstance(time_column.dataType, spark.TimestampType):  # Spark has no other watermarks
+        raise SchemaError(
+            f"Expected `timestamp` in the time column `{time_column.name}`, "
+            f"found `{time_column.dataType.simpleString()}`",
+            source=name,
+            hint="Cast it, or name another with withWatermark",
+        )
     return frame.withWatermark("ts", "0 seconds")
 
 
@@ -171,6 +181,7 @@ def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
         {name: query.sql for name, query in model.queries.items()},
         {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
         {name: timing(model, name) for name in model.streams},
+        {name: digest_rows(model.table_rows(name)) for name in model.tables},
         sorted((name, repr(value)) for name, value in options.items()),
     ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]

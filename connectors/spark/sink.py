@@ -44,6 +44,7 @@ import pyarrow as pa
 import penstock
 from penstock.engine.errors import UsageError
 
+from .at_hand import EnginesAtHand
 from .outputs import Callbacks, Files, Output, Taker
 from .running_batch import running_batch
 from .saved_states import SavedStates
@@ -69,8 +70,8 @@ class Sink:
         self._setup = setup
         self._states = states
         self._output = output
-        self._engine: penstock.Engine | None = None
-        """As it is after batch `_done`; None: not started, or stopped in the midst of a batch."""
+        self._at_hand = EnginesAtHand()
+        """The engine as it is after batch `_done`; none if a batch was stopped in its midst, or long ago."""
         self._done = -1
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
@@ -81,8 +82,9 @@ class Sink:
         with self._lock:
             self._session = frame.sparkSession
             running = running_batch(frame.sparkSession)
-            engine = self._engine_before(batch_id, running.query_id)
-            self._engine = None
+            engine = self._at_hand.take(None, batch_id - 1)
+            if engine is None:
+                engine = self._start(frame.sparkSession, batch_id, running.query_id)
             with self._timed("read"):
                 table = frame.toArrow()
             with self._timed("sort"):
@@ -96,7 +98,8 @@ class Sink:
             with self._timed("save"):
                 self._states.save(engine, batch_id, running.query_id)
             self.rows += table.num_rows
-            self._engine, self._done = engine, batch_id
+            self._done = batch_id
+            self._at_hand.keep(None, batch_id, engine)
 
     def close(self, session: SparkSession | None = None) -> None:
         """The input has ended, for now: whatever is pending comes out, as the results of one more batch.
@@ -108,22 +111,15 @@ class Sink:
             session = session or self._session
             if session is None:
                 raise UsageError("Expected a batch before close, or a session to close with, found neither")
-            batches = self._states.batches()
-            engine = self._engine
+            engine = self._at_hand.take(None, self._done)
             if engine is None:
+                batches = self._states.batches()
                 if not batches:
                     return
                 self._done = batches[-1]
                 engine = self._start(session, self._done + 1, None)
-            self._engine = None
             engine.close()
             self._write(session, engine, self._done + 1)
-
-    def _engine_before(self, batch_id: int, query_id: str | None) -> penstock.Engine:
-        if self._engine is not None and self._done == batch_id - 1:
-            return self._engine
-        assert self._session is not None, "a batch has a session"
-        return self._start(self._session, batch_id, query_id)
 
     def _start(self, session: SparkSession, batch_id: int, query_id: str | None) -> penstock.Engine:
         engine = self._setup.go_on(self._states.load(batch_id, query_id))

@@ -3,11 +3,12 @@
 Between two runs queries may have been added or taken out. Those that were added start where the streams
 stand; those that were taken out are dropped; what the others have seen stays. A query whose text has
 changed is refused, as its results would be two answers in one table; so is a stream whose time column or
-slack has, as the saved engine would go on with the old one.
+slack has, and a table whose rows have, as the saved engine would go on with the old ones.
 """
 
 from __future__ import annotations
 
+import copy
 import datetime
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,8 @@ import pyarrow as pa
 import penstock
 from penstock.engine.errors import UsageError
 from penstock.engine.expression import write_duration
+
+from .table_rows import check_rows
 
 
 class Setup:
@@ -39,23 +42,20 @@ class Setup:
             name: query.schema for name, query in declared.queries.items()
         }
 
+    def with_tables(self, tables: Mapping[str, Any]) -> Setup:
+        """The same with rows for the declared tables."""
+        made = copy.copy(self)
+        made._tables = tables
+        return made
+
     def go_on(self, restored: penstock.Engine | None) -> penstock.Engine:
         """The engine for the next batch: a new one, or the restored one with the queries of now."""
         engine = self._make()
+        for name, rows in self._tables.items():
+            engine.push(name, rows.toArrow() if hasattr(rows, "toArrow") else rows)
         if restored is None:
-            for name, rows in self._tables.items():
-                engine.push(name, rows.toArrow() if hasattr(rows, "toArrow") else rows)
             return engine
-        for kind, now, before in (
-            ("streams", engine.streams, restored.streams),
-            ("tables", engine.tables, restored.tables),
-        ):
-            if now != before:
-                raise UsageError(f"Expected the {kind} of the saved state, {show(before)}, found {show(now)}")
-        for name in engine.streams:
-            timed, was = timing(engine, name), timing(restored, name)
-            if timed != was:
-                raise UsageError(f"Expected the watermark of `{name}` that was saved, {was}, found {timed}")
+        check_declared(engine, restored)
         for name, query in restored.queries.items():
             if name not in engine.queries:
                 query.drop()
@@ -73,6 +73,21 @@ class Setup:
         engine = penstock.Engine(**self._options)
         engine.execute(self._sql)
         return engine
+
+
+def check_declared(now: penstock.Engine, before: penstock.Engine) -> None:
+    """Refuses streams and tables that are not those of a saved engine, which would go on with its own."""
+    for kind, found, saved in (
+        ("streams", now.streams, before.streams),
+        ("tables", now.tables, before.tables),
+    ):
+        if found != saved:
+            raise UsageError(f"Expected the {kind} of the saved state, {show(saved)}, found {show(found)}")
+    for name in now.streams:
+        timed, was = timing(now, name), timing(before, name)
+        if timed != was:
+            raise UsageError(f"Expected the watermark of `{name}` that was saved, {was}, found {timed}")
+    check_rows(now, before)
 
 
 def timing(engine: penstock.Engine, stream: str) -> str:

@@ -29,9 +29,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from penstock.api import Engine
-from penstock.connectors.inputs import Input, expand
-
+from .at_hand import EnginesAtHand
 from .outputs import folder_name
 from .request import Request
 from .running_batch import QUERY_ID
@@ -39,6 +37,7 @@ from .saved_states import SavedStates
 from .schema import declare_stream, label_instants
 from .split_batch import split_batch
 from .start_engine import Setup
+from .table_rows import TableFiles
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -46,8 +45,8 @@ if TYPE_CHECKING:
 BATCH_ID = "streaming.sql.batchId"
 ASIDE = "rows"
 
-_at_work: dict[str, tuple[str, int, Engine]] = {}
-"""By folder, in this process: what an engine was asked, the last batch it has seen, and the engine."""
+_at_hand = EnginesAtHand()
+"""By folder; marked with what the engine was asked, its tables, and the last batch it has seen."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +66,11 @@ class EngineFeed(DataSourceStreamArrowWriter):
         declared = f"{declare_stream(request.stream, schema)}\n" if request.stream else ""
         self._asked = f"{declared}{request.sql} {dict(request.engine_options)}"
         bare = Setup(declared + request.sql, {}, request.engine_options)
-        tables = {
-            name: read_table(pattern, bare.tables[name])
+        self._tables = {
+            name: TableFiles(pattern, bare.tables[name])
             for name, pattern in request.tables(bare.tables).items()
         }
-        self._setup = Setup(declared + request.sql, tables, request.engine_options)
+        self._setup = bare.with_tables(self._tables)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -94,8 +93,9 @@ class EngineFeed(DataSourceStreamArrowWriter):
         query_id = next((one.query_id for one in aside), None)
         # 1. the engine as it was after the batch before
         states = SavedStates(self._folder)
-        asked, last, engine = _at_work.pop(self._folder, ("", -1, None))
-        if engine is None or last != batchId - 1 or asked != self._asked:
+        tables = tuple(one.stamps() for one in self._tables.values())
+        engine = _at_hand.take(self._folder, (self._asked, tables, batchId - 1))
+        if engine is None:
             engine = self._setup.go_on(states.load(batchId, query_id))
         # 2. the rows, in time order
         parts = [pa.ipc.open_stream(one.path).read_all() for one in aside if one.path]
@@ -109,7 +109,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
                 Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results()
             )
         states.save(engine, batchId, query_id)
-        _at_work[self._folder] = self._asked, batchId, engine
+        _at_hand.keep(self._folder, (self._asked, tables, batchId), engine)
         shutil.rmtree(Path(self._folder, ASIDE), ignore_errors=True)  # also what failed tasks have left
 
     @staticmethod
@@ -119,21 +119,11 @@ class EngineFeed(DataSourceStreamArrowWriter):
             shutil.rmtree(folder, ignore_errors=True)
             return
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".*"):  # by one that was killed
+            left.unlink(missing_ok=True)
         made = folder / f".{uuid.uuid4().hex}"
         pq.write_table(label_instants(results), made)
         os.replace(made, folder / "results.parquet")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         shutil.rmtree(Path(self._folder, ASIDE, f"batch-{batchId}"), ignore_errors=True)
-
-
-def read_table(pattern: str, schema: pa.Schema) -> pa.Table:
-    """The rows of a static table."""
-    source = Input(expand(pattern), schema, None, [])
-    try:
-        batches = []
-        while (batch := source.read()) is not None:
-            batches.append(batch.data)
-    finally:
-        source.close()
-    return pa.Table.from_batches(batches, schema)
