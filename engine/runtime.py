@@ -165,6 +165,7 @@ class Runtime:
         pipeline.started = self.starts()
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(plan)
+        sink.is_patient = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
         outlet = self._build(plan, count(), pipeline, counting)
         if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
