@@ -8,12 +8,11 @@ copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from .batch import Batch, Gather, View
+from .batch import Batch, ColumnView, Cut, Gather, Joint, LazyColumn, View
 from .shelves_view import ShelvesView
 from .store import FixedView, TextView
 
@@ -34,12 +33,12 @@ class KeptRows:
 
     def add(self, batch: Batch) -> None:
         """Keep rows whose columns may still be promises."""
-        arrays = memory_of(batch)
-        if not arrays:
+        held = memory_of(batch)
+        if not held:
             self._rows.append(self._finish(batch))
             return
         self._rows.append(batch)
-        self._held |= {id(array): array.nbytes for array in arrays}
+        self._held |= held
         self._copied_bytes += VALUE_BYTES * batch.length * (1 + batch.width)
         if sum(self._held.values()) > max(MOST_HELD, 2 * self._copied_bytes):
             self._copy()
@@ -93,26 +92,50 @@ def numbers_of(batch: Batch) -> int:
     return sum(one.nbytes for one in rows.values())
 
 
-def memory_of(batch: Batch) -> list[NDArray]:
-    """The arrays from which columns are to be copied; none if all are there, or some are other promises."""
-    found: list[NDArray] = []
+def memory_of(batch: Batch) -> dict[int, int]:
+    """Bytes of the arrays from which columns are to be copied; none if all are there, or one may change."""
+    held: dict[int, int] = {}
     for column in batch.lazy_columns:
-        if isinstance(column, pa.Array):
-            continue
-        arrays = arrays_of(column.view) if isinstance(column, Gather) else []
-        if not arrays:
-            return []
-        found += arrays
-    return found
+        found = memory_of_column(column)
+        if found is None:
+            return {}
+        held |= found
+    return held
 
 
-def arrays_of(view: View) -> list[NDArray]:
-    """What a stored column is read from; nothing if it is not known to stay as it is."""
-    if isinstance(view, FixedView):
-        return [view.data, *(() if view.valid is None else view.valid[:1])]
-    if isinstance(view, TextView):
-        return [view.starts, view.data, *(() if view.valid is None else view.valid[:1])]
-    if isinstance(view, ShelvesView):
-        parts = [arrays_of(one) for one in view.views]
-        return [array for part in parts for array in part] if all(parts) else []
-    return []
+def memory_of_column(column: LazyColumn) -> dict[int, int] | None:
+    """The same of one column; None if it is not known to stay as it is."""
+    match column:
+        case Gather():
+            return memory_of_view(column.view)
+        case Cut():
+            return memory_of_column(column.batch.lazy_columns[column.index])
+        case Joint():
+            return united(memory_of_column(batch.lazy_columns[column.index]) for batch in column.batches)
+    return {}
+
+
+def memory_of_view(view: View) -> dict[int, int] | None:
+    match view:
+        case FixedView():
+            arrays = [view.data]
+        case TextView():
+            arrays = [view.starts, view.data]
+        case ShelvesView():
+            return united(map(memory_of_view, view.views))
+        case ColumnView():
+            return memory_of_column(view.batch.lazy_columns[view.index])
+        case _:
+            return None
+    if view.valid is not None:
+        arrays.append(view.valid[0])
+    return {id(array): array.nbytes for array in arrays}
+
+
+def united(parts: Iterable[dict[int, int] | None]) -> dict[int, int] | None:
+    held: dict[int, int] = {}
+    for part in parts:
+        if part is None:
+            return None
+        held |= part
+    return held
