@@ -18,6 +18,9 @@ from .store import FixedView, TextView
 
 MOST_HELD = 1 << 17  # bytes that a query which nobody reads may keep alive in any case
 VALUE_BYTES = 8
+FEW_QUERIES = (
+    16  # up to so many copy what they are given at once, while it is in the cache: they will be read
+)
 
 
 class KeptRows:

@@ -165,8 +165,9 @@ class Runtime:
         pipeline.started = self.starts()
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(plan)
-        sink.is_patient = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
         outlet = self._build(plan, count(), pipeline, counting)
+        is_join = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
+        sink.company = next(iter(pipeline.joins.values()))[0] if is_join else None
         if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
             pipeline.tally = group.form, member

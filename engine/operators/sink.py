@@ -8,14 +8,14 @@ instant until all that has come of it is worked off, so that only its net change
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ..batch import Batch, concatenate
 from ..delays import Delays
-from ..kept_rows import KeptRows
+from ..kept_rows import FEW_QUERIES, KeptRows
 from ..net_changes import net_changes
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue, nobody
@@ -26,6 +26,14 @@ from ..types import SqlType
 Subscriber = Callable[[pa.RecordBatch], None]
 Netting = Literal["none", "between", "all"]
 """Whether changes of one instant can cancel: no, only those of different batches, any."""
+
+
+class Company(Protocol):
+    """Queries that have a join in common."""
+
+    @property
+    def members(self) -> Sequence[object]:
+        """One for each."""
 
 
 class Sink:
@@ -54,8 +62,8 @@ class Sink:
         self._types = types
         self._failed = failed
         self._kept = KeptRows(self._record_batch)
-        self.is_patient = False
-        """Whether columns of what comes are copied only when they are read: pairs of a window join."""
+        self.company: Company | None = None
+        """Of pairs of a window join: who else is given some. Many copy columns only when they are read."""
         self.entered_before = BEGINNING
         """What was in the answer when the query began enters at this time, which is no news to INSERTS."""
         self.by_hops = False
@@ -192,10 +200,11 @@ class Sink:
             self.clock.note(batch.ts, self.stream_delays, self.processing_delays)
         if self.subscribers:
             self._deliver(self._record_batch(batch))
-        elif self.is_patient and not self.is_counting:
-            self._kept.add(batch)
         elif not self.is_counting:
-            self._kept.add_finished(self._record_batch(batch))
+            if self.company is not None and len(self.company.members) > FEW_QUERIES:
+                self._kept.add(batch)
+            else:
+                self._kept.add_finished(self._record_batch(batch))
 
     def _deliver(self, rows: pa.RecordBatch) -> None:
         if not self.subscribers:
