@@ -71,7 +71,7 @@ def split(predicate: Expression | None) -> Split:
         if bound is None:
             others.append(part)
         else:
-            bounds.append(bound)
+            bounds.append(within_codes(bound))
     certain, doubtful = certain_first(tuple(dict.fromkeys(others)))
     rest = conjunction((*sorted(certain, key=nameless_text), *doubtful))
     return Split(tuple(bounds), frozenset(others), rest)
@@ -118,8 +118,14 @@ def bound_of(subject: Expression, operator: int, literal: Literal | None) -> Bou
     if subject.type is SqlType.VARCHAR:
         return Bound(subject, operator, 0, str(literal.value))
     values = pa.array([literal.value], ARROW_TYPES[subject.type])
-    code = int(encode_values(values, subject.type)[0])
-    return Bound(subject, OF_GREATEST.get(operator, operator) if code == INT_MAX else operator, code, None)
+    return Bound(subject, operator, int(encode_values(values, subject.type)[0]), None)
+
+
+def within_codes(bound: Bound) -> Bound:
+    """The same, without asking for what comes after the greatest of all codes."""
+    if bound.code < INT_MAX:
+        return bound
+    return bound._replace(operator=OF_GREATEST.get(bound.operator, bound.operator))
 
 
 class Comparisons:
