@@ -210,21 +210,21 @@ class Batch:
 class ColumnView:
     """A column of a batch, to gather from."""
 
-    __slots__ = ("_batch", "_index")
+    __slots__ = ("batch", "index")
 
     def __init__(self, batch: Batch, index: int) -> None:
-        self._batch = batch
-        self._index = index
+        self.batch = batch
+        self.index = index
 
     def take(self, rows: NDArray) -> pa.Array:
-        column = self._batch.column(self._index)
+        column = self.batch.column(self.index)
         if column.null_count or not len(rows) or column.type not in EIGHT_BYTES:
             return column.take(pa.array(rows))
         values = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)[rows]
         return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(values)])
 
     def text_bytes(self, rows: NDArray) -> int:
-        column = self._batch.column(self._index)
+        column = self.batch.column(self.index)
         return int(column.take(pa.array(rows)).nbytes) if pa.types.is_string(column.type) else 0
 
 

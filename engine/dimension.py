@@ -1,17 +1,19 @@
 """Predicates taken apart: comparisons of an expression with constants, which have an order, and the rest.
 
-A *dimension* is an expression that predicates compare with constants. Sorted, these cut its values into
+A *dimension* is an expression that predicates compare with constants. Each comparison holds from one *cut* on
+or up to one: a constant, or what comes right after it. Sorted, the cuts part the expression's values into
 *leaves*, and every comparison is a range of leaves:
 
-    constants       c0      c1             NULL
-    leaves       0   1   2   3   4   ...   2n + 1       e > c0: [2, 2n]    e <= c1: [0, 3]
+    cuts            t0      t1      t2           NULL
+    leaves       0      1       2       3    n + 1         e >= t0: [1, n]    e < t1: [0, 1]
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,22 +24,25 @@ from .evaluate import Rows
 from .expression import Call, Column, Expression, Literal, conjunction, conjuncts, rewrite
 from .functions import as_array, may_raise
 from .functions.conditional import certain_first
-from .kernels.lineage import find_leaves, mark_nulls
-from .keys import encode_values
+from .kernels.lineage import find_leaves, find_text_leaves, mark_nulls
+from .keys import INT_MAX, encode_values
+from .store import text_buffers
 from .types import ARROW_TYPES, SqlType
 
-ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN)
+ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN, SqlType.VARCHAR)
 
 LESS, LESS_EQUAL, EQUAL, GREATER_EQUAL, GREATER, NOT_NULL, NEVER = range(7)
 OPERATORS = {
     "less": LESS, "less_equal": LESS_EQUAL, "equal": EQUAL,
     "greater_equal": GREATER_EQUAL, "greater": GREATER,
 }  # fmt: skip
-# First and last leaf of a comparison with constant i of n: of 2i + 1 + step, or 0, or 2n.
-FIRST_STEP = np.array([0, 0, 0, 0, 1, 0, 0])
-LAST_STEP = np.array([-1, 0, 0, 0, 0, 0, 0])
-IS_OPEN_BELOW = np.array([True, True, False, False, False, True, False])
-IS_OPEN_ABOVE = np.array([False, False, False, True, True, True, False])
+# Whether a comparison holds from a cut on, and up to one; and whether that is what comes after the constant.
+HAS_FIRST = np.array([False, False, True, True, True, False, False])
+HAS_LAST = np.array([True, True, True, False, False, False, False])
+IS_FIRST_AFTER = np.array([False, False, False, False, True, False, False])
+IS_LAST_AFTER = np.array([False, True, True, False, False, False, False])
+# What a comparison with the greatest of all codes is the same as: nothing comes after that.
+OF_GREATEST = {LESS_EQUAL: NOT_NULL, EQUAL: GREATER_EQUAL, GREATER: NEVER}
 
 
 class Bound(NamedTuple):
@@ -66,7 +71,7 @@ def split(predicate: Expression | None) -> Split:
         if bound is None:
             others.append(part)
         else:
-            bounds.append(bound)
+            bounds.append(within_codes(bound))
     certain, doubtful = certain_first(tuple(dict.fromkeys(others)))
     rest = conjunction((*sorted(certain, key=nameless_text), *doubtful))
     return Split(tuple(bounds), frozenset(others), rest)
@@ -104,17 +109,23 @@ def bound_of(subject: Expression, operator: int, literal: Literal | None) -> Bou
         return None
     if literal is not None and literal.type is not subject.type:
         return None
-    is_text = subject.type is SqlType.VARCHAR
-    if not (subject.type in ORDERED or (is_text and operator == EQUAL)):
+    if subject.type not in ORDERED:
         return None
     if literal is None:
         return Bound(subject, operator, 0, None)
     if literal.value is None:
         return Bound(subject, NEVER, 0, None)
-    if is_text:
+    if subject.type is SqlType.VARCHAR:
         return Bound(subject, operator, 0, str(literal.value))
     values = pa.array([literal.value], ARROW_TYPES[subject.type])
     return Bound(subject, operator, int(encode_values(values, subject.type)[0]), None)
+
+
+def within_codes(bound: Bound) -> Bound:
+    """The same, without asking for what comes after the greatest of all codes."""
+    if bound.code < INT_MAX:
+        return bound
+    return bound._replace(operator=OF_GREATEST.get(bound.operator, bound.operator))
 
 
 class Comparisons:
@@ -152,50 +163,78 @@ class Comparisons:
 
 
 class Dimension:
-    """An expression and the constants it is compared with: codes (int64, ascending), or texts."""
+    """An expression and the cuts between its leaves: codes (int64, ascending), or texts."""
 
     def __init__(self, expression: Expression, compared: Comparisons) -> None:
         self.expression = expression
         self.is_text = expression.type is SqlType.VARCHAR
-        has_constant = compared.operators < NOT_NULL
-        texts = {text for text in compared.texts if text is not None} if self.is_text else set()
-        self.texts = {text: i for i, text in enumerate(sorted(texts))}
-        self.constants: NDArray[np.int64] = (
-            np.arange(len(self.texts)) if self.is_text else np.unique(compared.codes[has_constant])
+        has_first, has_last = HAS_FIRST[compared.operators], HAS_LAST[compared.operators]
+        first, last = self._cuts_of(compared)
+        self.cuts: NDArray | list[str] = (
+            sorted({*compress(first, has_first), *compress(last, has_last)})
+            if self.is_text
+            else np.unique(np.concatenate([first[has_first], last[has_last]]))
         )
-        self._listed = pa.array(list(self.texts), pa.string())
+        self._ranks = {cut: rank for rank, cut in enumerate(self.cuts)} if self.is_text else {}
+        self._listed = pa.array(self.cuts if self.is_text else [], pa.string())
+        is_equal = compared.operators == EQUAL
+        self._equals: pa.Array | None = None
+        """The texts it is compared with, if that is only whether they are equal; leaves of theirs."""
+        if self.is_text and not ((has_first | has_last) & ~is_equal).any():
+            texts = sorted({text for text in compress(compared.texts, is_equal) if text is not None})
+            self._equals = pa.array(texts, pa.string())
+            self._leaves = np.array([*(self._ranks[text] + 1 for text in texts), 0], np.int32)
 
     @property
     def leaf_count(self) -> int:
-        return 2 * len(self.constants) + 2
+        return len(self.cuts) + 2
 
     @property
     def null_leaf(self) -> int:
-        return 2 * len(self.constants) + 1
+        return len(self.cuts) + 1
 
     def intervals(self, compared: Comparisons) -> tuple[NDArray, NDArray]:
         """First and last leaf within each comparison; of one that holds for no value, [1, 0]."""
         operators = compared.operators
-        if self.is_text:
-            places = np.array([self.texts.get(text or "", 0) for text in compared.texts], np.int64)
-        else:
-            places = np.searchsorted(self.constants, compared.codes)
-        leaves = 2 * places + 1
-        first = np.where(IS_OPEN_BELOW[operators], 0, leaves + FIRST_STEP[operators])
-        last = np.where(IS_OPEN_ABOVE[operators], self.null_leaf - 1, leaves + LAST_STEP[operators])
+        first, last = (self._rank(cuts) for cuts in self._cuts_of(compared))
+        first = np.where(HAS_FIRST[operators], first + 1, 0)
+        last = np.where(HAS_LAST[operators], last, self.null_leaf - 1)
         never = operators == NEVER
         return np.where(never, 1, first), np.where(never, 0, last)
+
+    def _cuts_of(self, compared: Comparisons) -> tuple[Any, Any]:
+        """Where each comparison begins and ends to hold; anything, if it does so nowhere."""
+        operators = compared.operators
+        after = IS_FIRST_AFTER[operators], IS_LAST_AFTER[operators]
+        if not self.is_text:
+            return compared.codes + after[0], compared.codes + after[1]
+        first, last = (
+            [
+                (text or "") + "\0" * is_after
+                for text, is_after in zip(compared.texts, one.tolist(), strict=True)
+            ]
+            for one in after
+        )
+        return first, last
+
+    def _rank(self, cuts: Any) -> NDArray:
+        """Places among all cuts; of what is none of them, anything."""
+        if self.is_text:
+            return np.array([self._ranks.get(cut, 0) for cut in cuts], np.int64)
+        return np.searchsorted(self.cuts, cuts)
 
     def find(self, rows: Rows, leaves: NDArray[np.int32]) -> None:
         """Fill the leaves of the rows."""
         if rows.length == 0:
             return
         array = as_array(rows.value(self.expression), rows.length)
-        if self.is_text:
-            found = pc.index_in(array, value_set=self._listed).fill_null(-1).to_numpy()
-            leaves[:] = np.maximum(2 * found + 1, 0)
+        if self._equals is not None:
+            found = pc.index_in(array, value_set=self._equals).fill_null(-1).to_numpy()
+            self._leaves.take(found, out=leaves, mode="wrap")
+        elif self.is_text:
+            find_text_leaves(*text_buffers(array), *text_buffers(self._listed), leaves)
         else:
-            find_leaves(encode_values(array, self.expression.type), self.constants, leaves)
+            find_leaves(encode_values(array, self.expression.type), self.cuts, leaves)
         if array.null_count:
             valid = np.frombuffer(array.buffers()[0], np.uint8)
             mark_nulls(valid, array.offset, leaves, self.null_leaf)

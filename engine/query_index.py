@@ -42,10 +42,11 @@ from .kernels.query_index import (
     sort_by_member,
 )
 from .kernels.slices import Slices, slices_of
+from .member_sets import MAX_SET_BITS, MemberSets
 
 NO_AGES = np.empty(0, np.int64)
 MIN_IN_SETS = 64  # members that are looked up in sets; fewer are tried
-MAX_SET_BITS = 1 << 27  # 16 MB
+MIN_CHECKS = 10  # of members per pair, and one more for each 64 members, from which on sets are faster
 
 
 class Fits(NamedTuple):
@@ -144,7 +145,21 @@ class QueryIndex:
             order = np.argsort(-members.windows[side], kind="stable")
             file_members(members, self._tree, self._checked, side, order, self._filing)
         self._counts_by_slice = not len(trees) and not self._checked.any()
+        self._sets = self._as_sets()
         self._hits = np.zeros(len(self._filing.entries), np.int64)
+
+    def _as_sets(self) -> MemberSets | None:
+        """The members as sets, where checking one after the other would take longer."""
+        members, checked = self._members, np.flatnonzero((self._checked != 0) & (self._tree >= 0))
+        if members.bits.any() or not len(checked):
+            return None
+        dimension = self._filing.trees[self._tree[checked], DIMENSION]
+        covered = members.high[checked, dimension] - members.low[checked, dimension] + 1.0
+        checks = float((covered / self._leaf_counts[dimension]).sum())
+        size = members.windows.shape[1]
+        if checks < MIN_CHECKS + size // 64 or not MemberSets.fit(size, self._leaf_counts, self._slices):
+            return None
+        return MemberSets(members, self._leaf_counts, self._slices, self._ranks)
 
     @property
     def is_plain(self) -> bool:
@@ -175,6 +190,9 @@ class QueryIndex:
         pairs = self._pairs(age, own_age, leaves, words)
         if self._counts_by_slice and own_age is None:
             count_plain(pairs[0], self._slices[probed], self._histograms[probed])
+            return
+        if self._sets is not None and own_age is None:
+            self._sets.count(probed, pairs[0], pairs[2], self._counts)
             return
         count_pairs(
             probed, *pairs, self._members, self._shortest[1 - probed], self._slices[probed], self._filing,

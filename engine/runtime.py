@@ -36,6 +36,7 @@ from .plan import (
     MemberNode,
     PaneAggregateNode,
     PlanNode,
+    SelectNode,
     SourceNode,
     WindowNode,
     hops_of,
@@ -156,6 +157,8 @@ class Runtime:
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(plan)
         outlet = self.builder.build(plan, count(), pipeline, counting)
+        is_join = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
+        sink.company = next(iter(pipeline.joins.values()))[0] if is_join else None
         if isinstance(plan, MemberNode) and counting:
             group, member = pipeline.joins[0]
             pipeline.tally = group.form, member

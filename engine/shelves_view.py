@@ -14,23 +14,23 @@ from .store import FixedView
 class ShelvesView:
     """A column that lies on several shelves, by references."""
 
-    __slots__ = ("_type", "_views")
+    __slots__ = ("_type", "views")
 
     def __init__(self, views: list[View], type_: pa.DataType) -> None:
-        self._views = views
+        self.views = views
         self._type = type_
 
     def take(self, rows: NDArray) -> pa.Array:
-        fixed = [view for view in self._views if isinstance(view, FixedView)]
-        if fixed and len(fixed) == len(self._views):
+        fixed = [view for view in self.views if isinstance(view, FixedView)]
+        if fixed and len(fixed) == len(self.views):
             return gather_fixed(fixed, rows)
         # Text: from each shelf what it has, and that put into order.
         shelf_of = rows >> ROW_BITS
         order = np.argsort(shelf_of, kind="stable")
-        cuts = shelf_of[order].searchsorted(np.arange(len(self._views) + 1)).tolist()
+        cuts = shelf_of[order].searchsorted(np.arange(len(self.views) + 1)).tolist()
         parts = [
             view.take(rows[order[start:stop]] & ROW_MASK)
-            for view, start, stop in zip(self._views, cuts[:-1], cuts[1:], strict=True)
+            for view, start, stop in zip(self.views, cuts[:-1], cuts[1:], strict=True)
             if stop > start
         ]
         if not parts:
@@ -40,11 +40,11 @@ class ShelvesView:
         return pa.concat_arrays(parts).take(pa.array(places))
 
     def text_bytes(self, rows: NDArray) -> int:
-        if all(isinstance(view, FixedView) for view in self._views):
+        if all(isinstance(view, FixedView) for view in self.views):
             return 0
         shelf_of = rows >> ROW_BITS
         return sum(
-            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self._views)
+            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self.views)
         )
 
 

@@ -17,7 +17,7 @@ from .bind_aggregate import AGGREGATE_NODES, AggregateCollector
 from .bind_context import BindContext, Tree
 from .bind_literal import bind_interval, bind_number
 from .column_types import read_cast_type
-from .expression_nodes import COMPARISONS, NEGATABLE, NODES, OPERATORS, REFUSED
+from .expression_nodes import COMPARISONS, NEGATABLE, NODES, OPERATORS, OPPOSITES, REFUSED
 from .function_names import FUNCTION_NAMES, FUNCTION_NODES, NAMED_FUNCTIONS, TIME_PARTS
 from .functions import BadMoment, call, cast, common_type, describe_signatures
 from .scope import BadName, Scope
@@ -156,7 +156,11 @@ class ExpressionBinder:
         return Call(SqlType.BOOLEAN, function, tuple(parts))
 
     def _not(self, node: Tree) -> Expression:
-        return self._apply(node, "not", [self.bind(node.this)])
+        """NOT of a comparison is a comparison: an index may serve it, and other queries may have it too."""
+        bound = self.bind(node.this)
+        if isinstance(bound, Call) and bound.function in OPPOSITES:
+            return Call(SqlType.BOOLEAN, OPPOSITES[bound.function], bound.arguments)
+        return self._apply(node, "not", [bound])
 
     def _comparison(self, node: Tree) -> Expression:
         kind = type(node).__name__
@@ -187,7 +191,7 @@ class ExpressionBinder:
         if not listed:
             raise self.error(BindError, "Expected at least one value in IN (...), found none", node)
         values = self._unify([node.this, *listed], node, "values of one type in IN")
-        return Call(SqlType.BOOLEAN, "in", tuple(values))
+        return Call(SqlType.BOOLEAN, "in" if len(listed) > 1 else "equal", tuple(values))
 
     def _is(self, node: Tree) -> Expression:
         what = type(node.expression).__name__

@@ -17,6 +17,15 @@ COMPARISONS = {
     "NullSafeEQ": "is_not_distinct",
     "NullSafeNEQ": "is_not_distinct",
 }
+# What NOT makes of a comparison. NULL stays NULL; all values have an order, NaN too.
+OPPOSITES = {
+    "equal": "not_equal",
+    "not_equal": "equal",
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+}
 OPERATORS = {
     "Add": ("add", "+"),
     "Sub": ("subtract", "-"),

@@ -68,7 +68,8 @@ i <> j | i != j | i < d | i <= 3.0 | i > d | i >= j | s = 'abc' | s > 'a' | b = 
 ts > '2020-03-01' | ts = TIMESTAMP '2020-02-29 23:59:58.5' | '2020-03-01 01:00:00' < ts | i IS NULL
 i IS NOT NULL | i == 1 | b IS TRUE | b IS NOT TRUE | b IS FALSE | b IS NOT FALSE | i IS DISTINCT FROM j
 i IS NOT DISTINCT FROM j | s IS NOT DISTINCT FROM NULL | b AND i > 0 | b OR i > 0 | NOT b | NOT b AND b
-NOT (b OR i = 1) | b AND NULL | b OR NULL | i = 1 OR j = 2 AND b | i BETWEEN 0 AND 5
+NOT (b OR i = 1) | NOT i = j | NOT i <> 1 | NOT i < j | NOT d >= i | NOT i > NULL | i IN (12) | i NOT IN (1)
+b AND NULL | b OR NULL | i = 1 OR j = 2 AND b | i BETWEEN 0 AND 5
 i NOT BETWEEN 0 AND 5 | d BETWEEN i AND j | ts BETWEEN '2020-01-01' AND TIMESTAMP '2020-03-01 02:00:00'
 i IN (1, 2, 3) | i NOT IN (1, 12) | i IN (1, NULL) | d IN (1.5, 3) | i IN (1, 2.5) | s IN ('abc', 'x')
 i IN (j, 12) | ts IN ('2020-02-29 23:59:58.5') | s LIKE '%b%' | s NOT LIKE 'a_c' | s ILIKE 'A%'
@@ -130,6 +131,9 @@ def comparable(value: Any) -> Any:
         ("ts > '2020-01-01'", "BOOLEAN", "r.ts > TIMESTAMP '2020-01-01 00:00:00'"),
         ("i BETWEEN 1 AND 2", "BOOLEAN", "(r.i >= 1) AND (r.i <= 2)"),
         ("i IN (1, 2.5)", "BOOLEAN", "CAST(r.i AS DOUBLE) IN (1.0, 2.5)"),
+        ("i IN (1)", "BOOLEAN", "r.i = 1"),
+        ("NOT i < 1", "BOOLEAN", "r.i >= 1"),
+        ("NOT (NOT i <> j)", "BOOLEAN", "r.i <> r.j"),
         ("i IS NOT NULL", "BOOLEAN", "NOT r.i IS NULL"),
         ("CASE i WHEN 1 THEN 'a' END", "VARCHAR", "CASE WHEN r.i = 1 THEN 'a' ELSE NULL END"),
         ("s || i", "VARCHAR", "r.s || CAST(r.i AS VARCHAR)"),

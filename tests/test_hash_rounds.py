@@ -126,6 +126,35 @@ def test_blocks_that_fit_are_found_call_by_call() -> None:
     assert find_all(case, 4 * BLOCK) == 0
 
 
+@pytest.mark.twin("hash_rounds.count_young_cells")
+@few
+@given(CASES, st.sampled_from([40, 300, 10**6]), st.integers(0, 400))
+def test_counts_by_age_and_cell(case: Case, size: int, tail: int) -> None:
+    """The same, each in the cell of its rows' leaves."""
+    sought, high, _, until = case.probers
+    times = np.sort(case.times)
+    pos = np.arange(case.origin + tail, case.end)
+    leaves = (case.keys[tail:] % 2).astype(np.int32)
+    slices = build_slices(np.array([end for end in (*ENDS, size) if end <= size]))
+    width = len(slices.ends) + 1
+    of_prober = 2 * width * (np.arange(len(times)) % 3)
+    cells = np.zeros((3, 2, width), np.int32)
+    expected = np.zeros_like(cells)
+    for i, (key, last, end) in enumerate(zip(sought, high, until, strict=True)):
+        for place in np.flatnonzero(case.keys[: end - case.origin] == key) if key == last else ():
+            age = times[i] - place - case.origin
+            if place >= tail and age < slices.ends[-1]:
+                expected[i % 3, case.keys[place] % 2, (slices.ends <= age).sum()] += 1
+    arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)
+    found, inserted, seen = hash_rounds.count_young_cells(
+        *arrays, case.there, tail, sought, high, until, case.end, cursor, times, pos, case.origin + tail,
+        size, *slices, cells.reshape(-1), of_prober, leaves, case.origin + tail, width,
+    )  # fmt: skip
+    assert found == expected.sum() and seen >= 0
+    assert cells[:, :, :-1].tolist() == expected[:, :, :-1].tolist()
+    case.check(arrays[1], arrays[2], inserted)
+
+
 @pytest.mark.twin("hash_rounds.count_young", "hash_rounds.count_slices")
 @few
 @given(CASES, st.sampled_from([1, 40, 300, 10**6]), st.integers(0, 400))

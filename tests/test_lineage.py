@@ -34,6 +34,7 @@ from penstock.engine.expression import (
 from penstock.engine.functions import may_raise
 from penstock.engine.kernels import lineage as kernels
 from penstock.engine.lineage import Demand, Lineage, Tags, split
+from penstock.engine.store import text_buffers
 from penstock.engine.types import ARROW_TYPES, SqlType
 from penstock.optimizer.bind import bind_query, bind_relation
 from penstock.optimizer.catalog import Catalog
@@ -166,8 +167,8 @@ SUBJECTS: list[Expression] = [
     Call(BIGINT, "length", (S,)),
 ]  # fmt: skip
 OTHERS = [
-    "a <> 1", "a < b", "x > a", "s LIKE 'a%'", "s < 'b'", "f", "NOT f", "a IN (1, 2)", "a = 1 OR x = 1.5",
-    "ts IS NULL", "s IS NOT NULL", "f IS NOT TRUE", "1 < 2", "CAST(NULL AS BOOLEAN)", "FALSE", "x = x",
+    "a <> 1", "a < b", "x > a", "s LIKE 'a%'", "s <> 'b'", "f", "NOT f", "a IN (1, 2)", "a = 1 OR x = 1.5",
+    "ts IS NULL", "s IS NULL", "f IS NOT TRUE", "1 < 2", "CAST(NULL AS BOOLEAN)", "FALSE", "x = x",
     "s = upper(s)",
 ]  # fmt: skip
 FALLIBLE = [
@@ -226,39 +227,57 @@ def test_one_rest_that_fails_for_some(
 
 INTERVALS = {
     "a < 2": (0, 0),
-    "a <= 2": (0, 1),
+    "a <= 2": (0, 0),
     "a = 2": (1, 1),
-    "a >= 2": (1, 2),
-    "a > 2": (2, 2),
-    "2 < a": (2, 2),
-    "2 <= a": (1, 2),
+    "a >= 2": (1, 1),
+    "a > 2": (1, 1),
+    "2 < a": (1, 1),
+    "2 <= a": (1, 1),
     "2 = a": (1, 1),
-    "2 >= a": (0, 1),
+    "2 >= a": (0, 0),
     "2 > a": (0, 0),
     "a IS NOT NULL": (0, 0),
     "a = NULL": (1, 0),
-    "a BETWEEN 2 AND 5": (1, 3),
+    "a BETWEEN 2 AND 5": (1, 1),
     "a BETWEEN 5 AND 2": (1, 0),
     "a = 2 AND a = 5": (1, 0),
-    "a > 2 AND a < 5 AND a IS NOT NULL": (2, 2),
-    "x > 1.5": (2, 2),
+    "a > 2 AND a < 5 AND a IS NOT NULL": (1, 1),
+    "a > 9223372036854775807": (1, 0),
+    "a <= 9223372036854775807": (0, 0),
+    "a = 9223372036854775807": (1, 1),
+    "x > 1.5": (1, 1),
     "x >= -0.0 AND x <= 0": (1, 1),
+    "x BETWEEN 1 AND 2": (1, 1),
     "x > CAST('nan' AS DOUBLE)": None,
-    "a > 1.5": (2, 2),
-    "a + 0.5 > 1": (2, 2),
+    "a > 1.5": (1, 1),
+    "a + 0.5 > 1": (1, 1),
     "f = TRUE": (1, 1),
     "f IS TRUE": (1, 1),
-    "f > FALSE": (2, 2),
-    "ts > '2020-01-01'": (2, 2),
+    "f > FALSE": (1, 1),
+    "ts > '2020-01-01'": (1, 1),
+    "'2020-01-01' >= ts": (0, 0),
+    "ts BETWEEN '2020-01-01' AND '2021-01-01'": (1, 1),
     "s = 'a'": (1, 1),
     "'a' = s": (1, 1),
     "s = NULL": (1, 0),
+    "s < 'a'": (0, 0),
+    "s >= 'a'": (1, 1),
+    "'a' < s": (1, 1),
+    "s BETWEEN 'a' AND 'b'": (1, 1),
+    "s BETWEEN 'b' AND 'a'": (1, 0),
+    "s = 'b' AND s > 'a'": (2, 2),
+    "s < NULL": (1, 0),
+    "s IS NOT NULL": (0, 0),
+    "upper(s) < 'a'": (0, 0),
     "a IS NOT DISTINCT FROM 2": (1, 1),
     "a IS NOT DISTINCT FROM NULL": None,
-    "s < 'a'": None,
-    "s IS NOT NULL": None,
     "a IS NULL": None,
     "a <> 2": None,
+    "a IN (2, 5)": None,
+    "s IN ('a', 'b')": None,
+    "s LIKE 'a%'": None,
+    "a = 2 OR a = 5": None,
+    "a NOT BETWEEN 2 AND 5": None,
     "a + 1 > 2": None,
     "CAST(s AS BIGINT) > 2": None,
     "CAST(x AS BIGINT) > 2": None,
@@ -298,15 +317,32 @@ def test_every_form_on_nasty_rows(at: int) -> None:
 
 
 def test_intervals_among_other_constants() -> None:
+    """A comparison makes one cut, an equality two; what nobody tells apart is one leaf."""
     texts = ["a > 10", "a >= 20", "a < 20", "a = 30", "a IS NOT NULL", "x > 1"]
     lineage = Lineage([None, *map(where, texts)])
-    assert lineage.leaf_counts == (8, 4)
+    assert lineage.leaf_counts == (6, 3)
     assert [dimension.expression for dimension in lineage.dimensions] == [A, X]
-    assert lineage.dimensions[0].constants.tolist() == [10, 20, 30]
+    assert list(lineage.dimensions[0].cuts) == [11, 20, 30, 31]
     ranges = [(int(d.low[0]), int(d.high[0])) for d in map(lineage.demand, map(where, texts))]
-    assert ranges == [(2, 6), (3, 6), (0, 2), (5, 5), (0, 6), (0, 7)]
-    tags, _ = lineage.tag(table(*(row(a=a) for a in (9, 10, 15, 20, 25, 30, 31, None))).__getitem__, 8)
-    assert tags.leaves[0].tolist() == list(range(8))
+    assert ranges == [(1, 4), (2, 4), (0, 1), (3, 3), (0, 4), (0, 5)]
+    tags, _ = lineage.tag(table(*(row(a=a) for a in (9, 10, 11, 19, 20, 29, 30, 31, None))).__getitem__, 9)
+    assert tags.leaves[0].tolist() == [0, 0, 1, 1, 2, 2, 3, 4, 5]
+
+
+def test_intervals_of_texts() -> None:
+    """What comes right after a text is the same with a zero byte; where only equality counts, any other
+    text is in the first leaf."""
+    texts = ["s > 'a'", "s <= 'b'", "s = 'ab'", "s < 'b'"]
+    lineage = Lineage(map(where, texts))
+    assert list(lineage.dimensions[0].cuts) == ["a\0", "ab", "ab\0", "b", "b\0"]
+    ranges = [(int(d.low[0]), int(d.high[0])) for d in map(lineage.demand, map(where, texts))]
+    assert ranges == [(1, 5), (0, 4), (2, 2), (0, 3)]
+    values = ["", "a", "a\0", "aa", "ab", "aba", "b", "b\0", "ä", None]
+    tags, _ = lineage.tag(table(*(row(s=s) for s in values)).__getitem__, len(values))
+    assert tags.leaves[0].tolist() == [0, 0, 1, 1, 2, 3, 4, 5, 5, 6]
+    equal = Lineage([where("s = 'ab'"), where("s = 'b'"), where("s IS NOT NULL")])
+    tags, _ = equal.tag(table(*(row(s=s) for s in values)).__getitem__, len(values))
+    assert tags.leaves[0].tolist() == [0, 0, 0, 0, 1, 0, 3, 0, 0, 5]
 
 
 def test_integers_beyond_doubles() -> None:
@@ -505,11 +541,27 @@ INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 4)
 
 @pytest.mark.twin("lineage.find_leaves")
 @given(st.lists(INT64, max_size=12), st.sets(INT64, max_size=12))
-def test_find_leaves(codes: list[int], constants: set[int]) -> None:
-    expected = [sum(c < code for c in constants) + sum(c <= code for c in constants) for code in codes]
+def test_find_leaves(codes: list[int], cuts: set[int]) -> None:
+    expected = [sum(cut <= code for cut in cuts) for code in codes]
     for kernel in both(kernels.find_leaves):
         leaves = np.full(len(codes), 99, np.int32)
-        kernel(np.array(codes, np.int64), np.array(sorted(constants), np.int64), leaves)
+        kernel(np.array(codes, np.int64), np.array(sorted(cuts), np.int64), leaves)
+        assert leaves.tolist() == expected
+
+
+TEXT = st.text("aäb\0\U0010ffff", max_size=4) | st.text(max_size=9)
+
+
+@pytest.mark.twin("lineage.find_text_leaves")
+@given(st.lists(TEXT, max_size=12), st.sets(TEXT, max_size=12), st.integers(0, 3))
+def test_find_text_leaves(texts: list[str], cuts: set[str], skipped: int) -> None:
+    """In the order of their UTF-8 bytes; the texts may begin anywhere in their buffers."""
+    coded = [cut.encode() for cut in cuts]
+    expected = [sum(cut <= text for cut in coded) for text in map(str.encode, texts)]
+    array = pa.array([*["junk"] * skipped, *texts], pa.string()).slice(skipped)
+    for kernel in both(kernels.find_text_leaves):
+        leaves = np.full(len(texts), 99, np.int32)
+        kernel(*text_buffers(array), *text_buffers(pa.array(sorted(cuts), pa.string())), leaves)
         assert leaves.tolist() == expected
 
 

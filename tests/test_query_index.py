@@ -159,15 +159,17 @@ def counts_of(members: list[Member], pairs: list[Pair]) -> list[int]:
     return [sum(pair.belongs_to(member) for pair in pairs) for member in members]
 
 
-@pytest.mark.twin("query_index.count_pairs")
+@pytest.mark.twin("query_index.count_pairs", "member_sets.count_in_sets")
 @examples
-@given(cases())
-@example(NOBODY)
-def test_count(case: Case) -> None:
-    """Counts of several calls on both sides add up, and are gone once settled."""
+@given(cases(), st.sampled_from([query_index.MIN_CHECKS, -1000]))
+@example(NOBODY, -1000)
+@example(draw_case(100, 300, 2, 0, False, 1), -1000)  # more pairs than the low planes hold
+def test_count(case: Case, least: int) -> None:
+    """Counts of several calls on both sides add up, and are gone once settled; by sets where it may be."""
     shape, members, pairs, has_own = case
     index = shape.index(members)
-    index._check()
+    with mock.patch.object(query_index, "MIN_CHECKS", least):
+        index._check()
     assert index.is_plain == (not shape.leaf_counts and not shape.word_sides)
     for _ in range(2):
         for probed in (0, 1):

@@ -207,10 +207,12 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
         "SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.k",
         "SELECT y.v FROM b [RANGE 5 SECONDS] AS y, a [RANGE 1 SECOND] AS x WHERE y.k = x.k AND x.v > 3",
         "SELECT b.s, a.s AS t FROM a, b WHERE b.k = a.k AND a.v + b.v > 3 AND b.s LIKE 'x%' WINDOW 9 SECONDS",
+        "SELECT a.id FROM b JOIN a USING (k) WHERE a.v < 1 WINDOW 2 SECONDS",
+        "SELECT p.id FROM (SELECT id, k FROM a WHERE v > 0) AS p, b WHERE NOT p.k <> b.k WINDOW 4 SECONDS",
     ):
         engine.query(sql)
     engine.query("SELECT x.id FROM a [ROWS 3] AS x JOIN b [ROWS 3] AS y ON x.k = y.k")
     engine.query("SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.id")
     groups = engine._runtime.groups
     sizes = sorted(len(group.members) for group in groups.values())
-    assert sizes == ([1] * 5 if strategy == "unshared" else [1, 1, 3])
+    assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])

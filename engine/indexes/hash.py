@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
 from ..kernels.hash import link_rows, run_hash
-from ..kernels.hash_rounds import count_cells, count_pairs, count_slices, count_young, find_pairs
+from ..kernels.hash_rounds import (
+    count_cells,
+    count_pairs,
+    count_slices,
+    count_young,
+    count_young_cells,
+    find_pairs,
+)
 from ..kernels.slices import Slices
 from .check_probes import check_probes
 from .index import Probes
@@ -103,6 +110,28 @@ class HashIndex:
             found, self._inserted, seen = count_slices(
                 *arguments, slices.ends, slices.first, slices.shift, histogram
             )
+        return int(found), int(seen)
+
+    def run_young_cells(
+        self,
+        probes: Probes,
+        times: NDArray,
+        pos: RowBuffer,
+        size: int,
+        slices: Slices,
+        histogram: NDArray,
+        cells: tuple[NDArray, RowBuffer, int],
+    ) -> tuple[int, int]:
+        """What run_cells does, telling rows that are not younger than `size` by their age: see run_ages."""
+        self._check_probes(probes)
+        assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
+        of_prober, leaves, stride = cells
+        found, self._inserted, seen = count_young_cells(
+            self._keys, self._links, self._heads, self._origin, self._inserted, self._tail,
+            probes.key_low, probes.key_high, probes.row_until, probes.end, probes.cursor,
+            times, pos.data, pos.base, size, slices.ends, slices.first, slices.shift,
+            histogram, of_prober, leaves.data, leaves.base, stride,
+        )  # fmt: skip
         return int(found), int(seen)
 
     def run_cells(

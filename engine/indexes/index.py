@@ -30,16 +30,24 @@ class Probes:
     end                  rows of the probed side below this are to be inserted when all is done
     """
 
-    __slots__ = ("cursor", "end", "key_high", "key_low", "one_by_one", "row_from", "row_until")
+    __slots__ = ("cursor", "end", "is_by_age", "key_high", "key_low", "one_by_one", "row_from", "row_until")
 
     def __init__(
-        self, key_low: NDArray, key_high: NDArray, row_from: NDArray, row_until: NDArray, end: int
+        self,
+        key_low: NDArray,
+        key_high: NDArray,
+        row_from: NDArray,
+        row_until: NDArray,
+        end: int,
+        is_by_age: bool = False,
     ) -> None:
         self.key_low = key_low
         self.key_high = key_high
         self.row_from = row_from
         self.row_until = row_until
         self.end = end
+        self.is_by_age = is_by_age
+        """Whether rows are told by their age."""
         self.cursor = np.zeros(CURSOR_SLOTS, np.int64)
         self.one_by_one = False
         """Whether an index that can serve many probers at once has found that not worth it."""

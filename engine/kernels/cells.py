@@ -15,11 +15,16 @@ def add_cells(ages, cells, count, ends, first, shift, histogram):  # type: ignor
     """Count ages by cell: `cells` say where the slices of each begin, and are overwritten.
 
     Counters are many and far apart: a loop that does nothing but add has many of them on their way at once.
+    Returns how many are older than all slices.
     """
+    older = np.int64(0)
     for i in range(count):
-        cells[np.uint64(i)] += slice_of(ages[np.uint64(i)], ends, first, shift)
+        place = slice_of(ages[np.uint64(i)], ends, first, shift)
+        cells[np.uint64(i)] += place
+        older += np.int64(place == len(ends))
     for i in range(count):
         histogram[np.uint64(cells[np.uint64(i)])] += 1
+    return older
 
 
 @kernel

@@ -357,3 +357,44 @@ def count_cells(  # type: ignore[no-untyped-def]
     add_cells(ages, cells, found, ends, first, shift, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return total + found, inserted
+
+
+@kernel
+def count_young_cells(  # type: ignore[no-untyped-def]
+    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
+    times, pos, base, size, ends, first, shift, histogram, prober_cells, leaves, leaf_base, stride,
+):  # fmt: skip
+    """What count_cells does for probers that walk as far as their block does: see count_slices.
+
+    Returns (pairs, places inserted so far, rows seen by all probers, about).
+    """
+    buckets = shift_of(len(heads))
+    walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    ages, cells = np.empty(AGES, np.int64), np.empty(AGES, np.int64)
+    ahead, leaf_ahead = origin - base, origin - leaf_base
+    total = found = seen = np.int64(0)
+    at, oldest = cursor[PROBER], np.int64(tail)
+    while at < len(key_low):
+        began = at
+        at, inserted, count, oldest = set_out_by_age(
+            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
+            at, times, pos, ahead, size, walkers, places,
+        )  # fmt: skip
+        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
+        while count:
+            if found + count > AGES:
+                total += found - add_cells(ages, cells, found, ends, first, shift, histogram)
+                found = np.int64(0)
+            left = np.int64(0)
+            for i in range(count):
+                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
+                leaf = np.int64(leaves[np.uint64(place + leaf_ahead)])
+                ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
+                cells[np.uint64(found)] = prober_cells[prober] + stride * leaf
+                found += is_match(keys, origin, key_low, row_until, prober, place)
+                place = np.int64(links[np.uint64(place)])
+                left = keep(prober, place, place >= oldest, left, walkers, places)
+            count = left
+    total += found - add_cells(ages, cells, found, ends, first, shift, histogram)
+    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
+    return total, inserted, seen

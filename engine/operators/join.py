@@ -52,6 +52,7 @@ from ..window import MAX_TS
 from .dealer import Dealer
 from .direction import Direction, set_out
 from .found_pairs import batches_of, merge_found, tags_of, verify_pairs
+from .set_probes import is_worth_cutting
 from .side import Side
 from .take_rows import Fault, take_rows
 
@@ -323,12 +324,16 @@ class WindowJoin:
         return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
 
     def _is_by_age(self, side: Side, shelf: Shelf) -> bool:
-        """Whether pairs with rows of a shelf are counted by their age alone, straight from its chains."""
+        """Whether pairs with rows of a shelf are counted by age and leaves, straight from its chains."""
         index = self._count_index
-        if index is None or not index.is_plain or self._delivered or self._instants:
+        if index is None or self._delivered or self._instants or self._by_key or self.left.verified:
             return False
-        is_equality = isinstance(shelf.index, HashIndex) and not (self._by_key or self.left.verified)
-        return is_equality and bool(index.slices[side.number].ends[-1] <= shelf.lifetime)
+        if not isinstance(shelf.index, HashIndex) or not (index.is_plain or self._cells is not None):
+            return False
+        reach = self.sides[1 - side.number].reach
+        if reach is not None and is_worth_cutting(side, reach, shelf, len(reach) * len(shelf)):
+            return False
+        return bool(index.slices[side.number].ends[-1] <= shelf.lifetime)
 
     def _count(self) -> None:
         index = self._count_index
@@ -341,7 +346,7 @@ class WindowJoin:
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
                 slices, histogram = index.slices[number], index.histogram(number)
-                if isinstance(probed, HashIndex) and self._is_by_age(side, direction.shelf):
+                if isinstance(probed, HashIndex) and probes.is_by_age:
                     times, pos, size = direction.by.ts, direction.shelf.pos, direction.shelf.lifetime
                     found, met = probed.run_ages(probes, times, pos, size, slices, histogram)
                     side.found += found
@@ -390,7 +395,13 @@ class WindowJoin:
         of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         if isinstance(shelf.index, HashIndex):
             cells = of_prober, leaves, stride
-            found = shelf.index.run_cells(probes, by.ts, shelf.pos, slices, histogram, cells)
+            if probes.is_by_age:
+                found, met = shelf.index.run_young_cells(
+                    probes, by.ts, shelf.pos, shelf.lifetime, slices, histogram, cells
+                )
+                direction.side.met += met
+            else:
+                found = shelf.index.run_cells(probes, by.ts, shelf.pos, slices, histogram, cells)
             direction.side.found += found
             return found
         direction.fill()

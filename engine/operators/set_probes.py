@@ -23,7 +23,7 @@ def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age:
     if not len(row_until):
         return Probes(other.low, other.high, row_until, row_until, ts.end)
     if by_age:
-        return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end)
+        return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end, is_by_age=True)
     row_from = np.empty(len(row_until), np.int64)
     if side.by_place:
         places = shelf.pos
@@ -36,7 +36,7 @@ def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age:
         seen = row_until.sum() - row_from.sum()
     else:
         seen = first_alive(other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from)
-    if other.reach is not None and _is_worth_cutting(side, other.reach, shelf, int(seen)):
+    if other.reach is not None and is_worth_cutting(side, other.reach, shelf, int(seen)):
         pos = shelf.pos
         clock = side.clock(other.ts)
         seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
@@ -44,7 +44,7 @@ def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age:
     return Probes(other.low, other.high, row_from, row_until, ts.end)
 
 
-def _is_worth_cutting(side: Side, reach: NDArray, shelf: Shelf, seen: int) -> bool:
+def is_worth_cutting(side: Side, reach: NDArray, shelf: Shelf, seen: int) -> bool:
     """Whether to look up for each prober how far back it needs to look, or to find what nobody takes.
 
     seen: the rows of the shelf that all probers see together.

@@ -404,7 +404,7 @@ class CommonColumn(ColumnView):
 
     @cached_property
     def array(self) -> pa.Array:
-        return self._batch.column(self._index)
+        return self.batch.column(self.index)
 
     @cached_property
     def values(self) -> NDArray | None:
@@ -418,7 +418,7 @@ class CommonColumn(ColumnView):
         """Whether it is the very memory of the rows' times."""
         if self.values is None or self.array.type != TIMES:
             return False
-        pointers = [one.__array_interface__["data"][0] for one in (self.values, self._batch.ts)]
+        pointers = [one.__array_interface__["data"][0] for one in (self.values, self.batch.ts)]
         return bool(pointers[0] == pointers[1])
 
     @cached_property

@@ -1,20 +1,21 @@
 """Where a query's answer leaves the engine.
 
 In: changes of the answer.  Out: Arrow record batches, to whoever subscribed, else kept until asked for.
-Kept: rows not asked for yet, none if the query only counts; of changes, those of the last instant until all
-that has come of it is worked off, so that only its net changes come out.
+Kept: rows not asked for yet, none if the query only counts (see kept_rows.py); of changes, those of the last
+instant until all that has come of it is worked off, so that only its net changes come out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ..batch import Batch, concatenate
 from ..delays import Delays
+from ..kept_rows import FEW_QUERIES, KeptRows
 from ..net_changes import net_changes
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue, nobody
@@ -25,6 +26,14 @@ from ..types import SqlType
 Subscriber = Callable[[pa.RecordBatch], None]
 Netting = Literal["none", "between", "all"]
 """Whether changes of one instant can cancel: no, only those of different batches, any."""
+
+
+class Company(Protocol):
+    """Queries that have a join in common."""
+
+    @property
+    def members(self) -> Sequence[object]:
+        """One for each."""
 
 
 class Sink:
@@ -52,7 +61,9 @@ class Sink:
         self._netting = netting
         self._types = types
         self._failed = failed
-        self._kept: list[pa.RecordBatch] = []
+        self._kept = KeptRows(self._record_batch)
+        self.company: Company | None = None
+        """Of pairs of a window join: who else is given some. Many copy columns only when they are read."""
         self.entered_before = BEGINNING
         """What was in the answer when the query began enters at this time, which is no news to INSERTS."""
         self.by_hops = False
@@ -187,12 +198,17 @@ class Sink:
             self.last_ts = int(batch.ts[-1])
         if self.clock is not None:
             self.clock.note(batch.ts, self.stream_delays, self.processing_delays)
-        if not self.is_counting:
+        if self.subscribers:
             self._deliver(self._record_batch(batch))
+        elif not self.is_counting:
+            if self.company is not None and len(self.company.members) > FEW_QUERIES:
+                self._kept.add(batch)
+            else:
+                self._kept.add_finished(self._record_batch(batch))
 
     def _deliver(self, rows: pa.RecordBatch) -> None:
         if not self.subscribers:
-            self._kept.append(rows)
+            self._kept.add_finished(rows)
         for subscriber in list(self.subscribers):
             try:
                 subscriber(rows)
@@ -209,27 +225,26 @@ class Sink:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hand over what was kept, and from now on everything; if it raises, the rest stays kept."""
-        while self._kept:
-            subscriber(self._kept[0])
-            del self._kept[0]
+        while (rows := self._kept.first()) is not None:
+            subscriber(rows)
+            self._kept.drop_first()
         self.subscribers.append(subscriber)
 
     def drain(self) -> pa.Table:
         """What came since the last call."""
-        kept, self._kept = self._kept, []
-        return pa.Table.from_batches(kept, self.schema)
+        return pa.Table.from_batches(self._kept.drain(), self.schema)
 
     @property
     def state_rows(self) -> int:
-        return sum(rows.num_rows for rows in self._kept)
+        return len(self._kept)
 
     @property
     def state_bytes(self) -> int:
-        return sum(rows.get_total_buffer_size() for rows in self._kept)
+        return self._kept.nbytes
 
     def __getstate__(self) -> dict[str, object]:
         """Of a checkpoint subscribers are no part."""
         return {**self.__dict__, "subscribers": []}
 
     def _check(self) -> None:
-        assert not (self.is_counting and self._kept), "a query that only counts keeps rows"
+        assert not (self.is_counting and len(self._kept)), "a query that only counts keeps rows"

@@ -1,0 +1,180 @@
+"""What a shared join costs besides finding pairs: conditions are evaluated once per row, and columns of
+results are copied when somebody reads them, not when they are given to a query.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.engine import functions, kept_rows, shelves_view
+from penstock.engine.store import FixedView, TextView
+
+STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
+DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)"
+WHERE = ["", "WHERE x.v < 5", "WHERE x.v BETWEEN 2 AND 7 AND y.v < 8", "WHERE x.s <> y.s"]
+
+
+def make(sharing: str = "auto") -> penstock.Engine:
+    engine = penstock.Engine(sharing=sharing)
+    for name in ("a", "b"):
+        engine.execute(DECLARE.format(name))
+    return engine
+
+
+def start(engine: penstock.Engine, count: int, windows: str = "us") -> list[penstock.Query]:
+    """Queries that take different windows, conditions and columns."""
+    return [
+        engine.query(
+            f"SELECT x.id, y.id AS yid, {('x.v', 'y.s', 'x.s, y.v')[i % 3]} "
+            f"FROM a [RANGE {10 * (i + 1)} {windows}] AS x JOIN b [RANGE {10 * (i + 1)} {windows}] AS y "
+            f"ON x.k = y.k {WHERE[i % len(WHERE)]}",
+            name=f"q{i}",
+        )
+        for i in range(count)
+    ]
+
+
+def rows(first: int, count: int, keys: int = 5) -> pa.Table:
+    ids = np.arange(first, first + count)
+    texts = [None if i % 7 == 3 else f"text {i % 4}" for i in ids.tolist()]
+    return pa.table({"ts": ids, "id": ids, "k": ids * 7 % keys, "v": ids * 3 % 10 + 0.0, "s": texts})
+
+
+def push(engine: penstock.Engine, first: int, count: int, keys: int = 5) -> None:
+    for name in ("a", "b"):
+        engine.push(name, rows(first, count, keys))
+
+
+# -- columns of results --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows were copied out of stored columns, each time."""
+    seen: list[int] = []
+    for cls in (FixedView, TextView):
+
+        def take(self: Any, numbers: Any, original: Any = cls.take) -> Any:
+            seen.append(len(numbers))
+            return original(self, numbers)
+
+        monkeypatch.setattr(cls, "take", take)
+    gather = shelves_view.gather_fixed
+
+    def gather_fixed(views: list[FixedView], refs: Any) -> pa.Array:
+        seen.append(len(refs))
+        return gather(views, refs)
+
+    monkeypatch.setattr(shelves_view, "gather_fixed", gather_fixed)
+    return seen
+
+
+@pytest.mark.parametrize("sharing", STRATEGIES)
+def test_columns_are_not_copied_before_somebody_reads_them(sharing: str, copied: list[int]) -> None:
+    """Those of WHERE x.s <> y.s are: the condition reads them, pair by pair."""
+    engine = make(sharing)
+    queries = start(engine, 40)
+    for query in [query for query in queries if "<>" in query.sql]:
+        query.drop()
+    queries = list(engine.queries.values())
+    push(engine, 0, 500)
+    assert min(query.count for query in queries) > 500
+    assert copied == []
+    results = queries[1].results()
+    assert set(copied) and sum(copied) == 3 * results.num_rows == 3 * queries[1].count
+    del copied[:]
+    assert queries[1].results().num_rows == 0
+    assert copied == []
+
+
+@pytest.mark.parametrize("sharing", STRATEGIES)
+def test_results_read_at_last_are_those_read_at_once(sharing: str) -> None:
+    """Meanwhile rows expire, stores grow and move, queries come and go, and the engine is saved."""
+    read: list[list[pa.Table]] = []
+    for at_once in (True, False):
+        engine = make(sharing)
+        queries = start(engine, 25)
+        tables = {query.name: [] for query in queries}  # type: ignore[var-annotated]
+        for first in range(0, 3_000, 150):
+            push(engine, first, 150)
+            if first == 600:
+                engine.query("SELECT x.ts FROM a [RANGE 1 ms] AS x JOIN b [RANGE 1 ms] AS y ON x.k = y.k")
+            if first == 900:
+                engine.queries["q19"].drop()
+            if first == 1_500:
+                engine = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
+            for query in engine.queries.values() if at_once or first == 2_850 else ():
+                tables.setdefault(query.name, []).append(query.results())
+        read.append([pa.concat_tables(tables[f"q{i}"]) for i in range(19)])
+    for early, late in zip(*read, strict=True):
+        assert early.num_rows > 100
+        assert early.sort_by([(name, "ascending") for name in early.column_names]) == late.sort_by(
+            [(name, "ascending") for name in late.column_names]
+        )
+
+
+def test_a_query_nobody_reads_keeps_little_alive() -> None:
+    """A result now and then, of large stores that have long moved on."""
+    engine = make()
+    start(engine, 20, "us")
+    rare = engine.query(
+        "SELECT x.id, y.s FROM a [RANGE 9 ms] AS x JOIN b [RANGE 9 ms] AS y ON x.k = y.k "
+        "WHERE x.id % 5000 = 17"
+    )
+    for first in range(0, 60_000, 3_000):
+        push(engine, first, 3_000, 20_000)
+        for query in list(engine.queries.values())[:20]:
+            query.results()
+    assert 0 < rare.count < 1_000
+    assert rare._pipeline.sink.state_bytes < kept_rows.MOST_HELD + 64 * rare.count
+    assert rare.results().num_rows == rare.count
+
+
+def test_a_subscriber_that_comes_late_is_given_what_was_kept() -> None:
+    engine = make()
+    one, two, *_ = start(engine, 20)
+    push(engine, 0, 400)
+    given: list[pa.RecordBatch] = []
+    one.subscribe(given.append)
+    push(engine, 400, 400)
+    assert sum(batch.num_rows for batch in given) == one.count > 800
+    assert two._pipeline.sink.state_rows == two.count
+
+
+# -- conditions ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("sharing", STRATEGIES)
+def test_a_condition_of_many_joins_is_evaluated_once_per_row(
+    sharing: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that no index serves, on either stream, beside others that differ from query to query.
+
+    The joins that push-down has for its parts evaluate it each.
+    """
+    engine = make(sharing)
+    for i in range(count):
+        engine.query(
+            f"SELECT x.id FROM a [RANGE {i + 3} us] AS x JOIN b [RANGE {i + 5} us] AS y ON x.k = y.k "
+            f"WHERE x.id % 3 = 1 AND x.v > {i / 10} AND y.id % 2 = 0 AND y.v <> {i}",
+            count_only=i % 2 == 1,
+        )
+    calls: list[int] = []
+    original = functions.FUNCTIONS["modulo"]
+
+    def counted(call: Any, batch: Any) -> Any:
+        calls.append(batch.length)
+        return original(call, batch)
+
+    monkeypatch.setitem(functions.FUNCTIONS, "modulo", counted)
+    for first in range(0, 600, 100):
+        push(engine, first, 100)
+    (group,) = engine._runtime.groups.values()
+    assert sum(calls) == 2 * 600 * (len(group.joins) if sharing == "push-down" else 1)
+    assert max(query.count for query in engine.queries.values()) > 0
