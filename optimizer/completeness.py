@@ -18,6 +18,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    TicksNode,
     WholeWindowNode,
     hops_of,
     plan_inputs,
@@ -65,8 +66,11 @@ def start_of(part: Part) -> int | None:
 
 
 def unwindowed(node: PlanNode) -> Iterator[str]:
-    """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
-    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode):
+    """The streams that a plan reads all rows of, itself and not through a part or a join of its own.
+
+    Of those that ticks read only the time counts.
+    """
+    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode | TicksNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):

@@ -108,8 +108,8 @@ class HoppingPlan:
     """Other last steps of the topmost joins, with seconds per hop up to there."""
     panes: bool = True
     """Whether aggregates may run by panes."""
-    is_measured: bool = False
-    """Whether modes were assigned by what was measured while it ran."""
+    changes: int = 0
+    """How often modes were assigned anew, by what was measured while it ran."""
 
 
 Decide = Callable[[Query, Forced, bool], HoppingPlan]
