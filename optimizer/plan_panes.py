@@ -6,7 +6,9 @@ and extremes of texts cannot, nor can windows that are unbounded or count rows.
 A pane has a cell for every group, and every hop looks at every group. Where a window has very many hops, rows
 are fewer than cells, and it is left to the operators that keep rows; sooner so for EMIT DELTA, where those
 look only at groups that change. Measured with a key of its own for almost every row, which is the worst case,
-both are equally fast at about 40 hops to a window.
+both are equally fast at about 40 hops to a window. The cell of an exact sum is wide, so that memory counts: a
+window of 250 hops with 100,000 groups and 1,000,000 rows took 1.6 GB by panes and 63 MB by rows, and was not
+faster.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from .logical import Aggregate, AggregateCall, StreamScan
 from .share_selects import over_stream
 
 MAX_HOPS = {"complete": 256, "delta": 40}  # in a window
+MAX_HOPS_OF_SUMS = 40
 SUMMED = (SqlType.BIGINT, SqlType.DOUBLE)
 ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN)
 
@@ -37,8 +40,10 @@ def plan_panes(
     scan = flat.base
     if not isinstance(scan, StreamScan) or not all(map(is_combined, base.aggregates)):
         return None
-    size = scan.window.size
-    if scan.window.kind != "range" or size is None or size > min(MAX_HOPS[emit] * hops.size, MAX_TS):
+    size, most = scan.window.size, MAX_HOPS[emit]
+    if any(call.function in ("sum", "avg") for call in base.aggregates):
+        most = min(most, MAX_HOPS_OF_SUMS)
+    if scan.window.kind != "range" or size is None or size > min(most * hops.size, MAX_TS):
         return None
     types = tuple(field.type for field in scan.fields)
     places = tuple(range(len(types)))

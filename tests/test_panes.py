@@ -98,7 +98,7 @@ def test_a_newcomer_finds_the_panes_that_are_there() -> None:
 def test_a_query_that_goes_takes_its_lanes_along() -> None:
     engine = start()
     stays = engine.query(count(10, 5))
-    goes = engine.query(count(200, 1, "MAX(v) AS m, SUM(x) AS t"))
+    goes = engine.query(count(200, 1, "MAX(v) AS m, MIN(x) AS t"))
     push(engine, list(range(300)), [1] * 300, list(range(300)))
     (panes,) = engine._runtime.panes.values()
     assert panes.panes.count > 100

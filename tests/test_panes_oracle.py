@@ -260,6 +260,8 @@ def test_rows_out_of_order(data: st.DataObject) -> None:
         "SELECT k, COUNT(*) FROM a [RANGE UNBOUNDED] GROUP BY k HOP BY 1 us",
         "SELECT k, COUNT(*) FROM a [RANGE 257 us] GROUP BY k HOP BY 1 us",
         "SELECT k, COUNT(*) FROM a [RANGE 41 us] GROUP BY k HOP BY 1 us EMIT DELTA",
+        "SELECT k, SUM(v) FROM a [RANGE 41 us] GROUP BY k HOP BY 1 us",
+        "SELECT k, COUNT(*), AVG(k) FROM a [RANGE 41 us] GROUP BY k HOP BY 1 us",
     ],
 )
 def test_what_panes_cannot_do_is_done_by_rows(sql: str) -> None:
