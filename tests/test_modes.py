@@ -304,3 +304,21 @@ def test_a_query_that_starts_in_a_silence_has_its_answer_at_the_next_hop(sql: st
         found.append((said[1:], *rows))
         engine.close()
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("modes", MODES)
+def test_what_a_late_query_begins_with_cannot_leave_at_the_same_hop(modes: str) -> None:
+    """Another one like it is at work: it is told what is in the answer, of which a row leaves at once.
+
+    a      3: x    8: y            window 12, hop 5
+    hops     5   10   15           at 15 x has left; the second query starts at 12
+    """
+    engine = make(modes)
+    sql = "SELECT DISTINCT n FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA"
+    engine.query(sql)
+    engine.push("a", {"ts": [3, 8, 12], "k": ["x", "y", "z"], "n": [1, 2, 3], "f": [True] * 3})
+    late = engine.query(sql)
+    engine.advance(16)
+    rows = rows_of(late.results())
+    assert sorted(rows) == [(15, 1, 2), (15, 1, 3)]
+    engine.close()

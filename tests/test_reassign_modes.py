@@ -21,7 +21,7 @@ from test_modes_oracle import FORMS, folded
 import penstock
 from penstock import api
 from penstock.optimizer import reassign_modes
-from penstock.optimizer.assign_modes import Pricer, assign_modes
+from penstock.optimizer.assign_modes import Pricer, assign_modes, fixed_modes
 from penstock.optimizer.estimate_flows import Estimates
 from penstock.optimizer.hopping_cost import HoppingCosts
 from penstock.optimizer.modes import Form, mode_of, operators_of, reads
@@ -231,3 +231,32 @@ def test_groups_and_values_are_measured(sql: str, name: str, mode: str) -> None:
     hops = [row[0] for row in rows_of(whole.results())]
     groups = hops.count(hops[-1])
     assert watch.shown(*given)[name].flow.rows == pytest.approx(groups, rel=0.05)
+
+
+TOTAL = f"SELECT COUNT(*) AS n, SUM(v) AS s FROM {UNITED} HOP BY 1 SECOND EMIT DELTA"
+
+
+def test_a_total_goes_over_to_whole_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said at ticks is exact as soon as the windows are full."""
+
+    def look(self: Watch, plan: HoppingPlan, *given: Any) -> HoppingPlan | None:
+        pricer = Pricer(Estimates(Rates(), SECOND), HoppingCosts(given[-1]), plan.panes)
+        modes = fixed_modes(plan.query.root, "complete") | {0: mode_of("complete", "delta")}
+        best = assign_modes(plan.query.root, pricer, "delta", modes)
+        return None if plan.changes else with_modes(plan, best, best, pricer)
+
+    monkeypatch.setattr(api, "LOOK_ROWS", 0)
+    monkeypatch.setattr(Watch, "look", look)
+    engine, query = start(TOTAL, 20)
+    engine._look_at_modes_at = 0
+    other, _ = start(DIFFERENCE, 20)
+    forced = other.query(TOTAL, modes="DIDO")
+    seen: list[str] = []
+    for second in range(30):
+        feed(engine, 5, second, 4)
+        feed(other, 5, second, 4)
+        seen.append(top_mode(query))
+    assert seen[0] == "DIDO" and seen[12:] == ["CIDO"] * 18, seen
+    engine.advance(100 * SECOND)
+    other.advance(100 * SECOND)
+    assert sorted(rows_of(query.results())) == sorted(rows_of(forced.results()))
