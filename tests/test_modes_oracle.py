@@ -122,6 +122,52 @@ def test_gaps_oracle_in_every_mode(data: st.DataObject) -> None:
         assert folded(one, boundaries, text) == wanted, text
 
 
+@settings(max_examples=60)
+@given(st.data())
+def test_queries_that_start_late_oracle_in_every_mode(data: st.DataObject) -> None:
+    """Beside others like it, which it may share parts with: exact from `complete_from` on, without flips."""
+    draw = data.draw
+    streams = {"a": draw(arrivals(20)), "b": draw(arrivals(20))}
+    trees = Trees(draw, list(streams), windows=("range", "range", "rows"))
+    query = trees.tree(draw(st.integers(0, 4)))
+    times = [
+        ts for name in {one.stream for one in trees.references} for ts in streams[name]["ts"].to_pylist()
+    ]
+    if not times:
+        return
+    hop = draw(st.integers(1, 12))
+    engine = make_engine(draw, "auto", streams)
+    engine._optimize = "none"
+    running = []
+
+    def start() -> None:
+        emit, execution = (
+            draw(st.sampled_from(["COMPLETE", "DELTA"])),
+            draw(st.sampled_from(["waat", "taat"])),
+        )
+        sql = f"{query.penstock} HOP BY {hop} us EMIT {emit}"
+        modes = drawn_modes(draw, engine, sql)
+        one = engine.query(sql, modes=modes, execution=execution)
+        running.append((emit, f"{sql} in {modes} {execution}", one))
+
+    start()
+    for _ in drive(draw, engine, streams):
+        if len(running) < 5 and draw(st.integers(0, 2)) == 0:
+            start()
+    end = max(ts for table in streams.values() for ts in table["ts"].to_pylist()) + 25
+    engine.advance(end)
+    engine.close()
+    boundaries = range(min(times) + -min(times) % hop, end + 1, hop)
+    oracle = make_oracle(streams, trees)
+    wanted = {boundary: expected(oracle, query.duck, boundary) for boundary in boundaries}
+    for emit, text, one in running:
+        found = complete_of(one) if emit == "COMPLETE" else folded(one, boundaries, text)
+        first = min(times) if one.complete_from is None else round(one.complete_from.timestamp() * 1e6)
+        for boundary in boundaries:
+            if boundary >= first:
+                assert found.get(boundary, Counter()) == wanted[boundary], f"{text} at {boundary}"
+
+
 def folded(query: penstock.Query, boundaries: Sequence[int], text: str) -> dict[int, Counter[Any]]:
     """The answer at each boundary, from its deltas, in which nothing cancels."""
     answer: Counter[Any] = Counter()
