@@ -37,9 +37,10 @@ def complete_from(pipeline: Pipeline) -> int | None:
     start = start_of(pipeline)
     if start is None:
         return None
-    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes  # begins after its start
+    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes
+    has_ticks = any(isinstance(node, TicksNode) for node in plan_nodes(pipeline.plan))
     inserts = not pipeline.sink.is_changes and not has_hops
-    known = [start + has_hops]
+    known = [start + (has_hops or has_ticks)]  # these begin after its start
     if inserts and pipeline.is_filled:
         known.append(pipeline.filled_at + 1)
     for part, late in pipeline.readings:

@@ -322,3 +322,45 @@ def test_what_a_late_query_begins_with_cannot_leave_at_the_same_hop(modes: str) 
     rows = rows_of(late.results())
     assert sorted(rows) == [(15, 1, 2), (15, 1, 3)]
     engine.close()
+
+
+@pytest.mark.parametrize("modes", MODES)
+@pytest.mark.parametrize("emit", ["DELTA", "COMPLETE"])
+def test_a_late_query_has_no_answer_before_the_first_row(modes: str, emit: str) -> None:
+    """Time goes on, another one like it is at work, but no row of its stream has come."""
+    engine = make(modes)
+    engine.execute("CREATE TABLE t (k VARCHAR)")
+    engine.push("t", {"k": ["x", "y"]})
+    sql = SILENT[3].replace("DELTA", emit)
+    first = engine.query(sql)
+    engine.push("b", rows_at(5))
+    engine.advance(25)
+    late = engine.query(sql)
+    engine.advance(60)
+    assert rows_of(late.results()) == [] == rows_of(first.results())
+    engine.push("a", rows_at(72))
+    engine.advance(76)
+    assert [(row[0], row[-1]) for row in rows_of(late.results())] == [(75, "y")]
+    engine.advance(86)
+    assert "x" in [row[-1] for row in rows_of(late.results())]
+    assert [row[0] for row in rows_of(first.results())][:2] == [75, 85 if emit == "DELTA" else 80]
+    engine.close()
+
+
+@pytest.mark.parametrize("modes", MODES)
+def test_a_late_query_is_exact_from_when_it_says(modes: str) -> None:
+    """The window is kept by another; at 10, of which rows may still come, whoever comes now has no tick."""
+    engine = make(modes)
+    engine.query("SELECT k FROM a [RANGE 12 us] HOP BY 5 us")
+    engine.push("a", rows_at(3, 8, 10))
+    late = engine.query("SELECT COUNT(*) AS n FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA")
+    since = late.complete_from
+    assert since is not None and since > EPOCH + datetime.timedelta(microseconds=10)
+    engine.advance(41)
+    answer = 0
+    counts = {row[0]: row[2] for row in rows_of(late.results()) if row[1] > 0}
+    for boundary, wanted in ((10, 3), (15, 2), (20, 1), (25, 0), (30, 0)):
+        answer = counts.get(boundary, answer)
+        if EPOCH + datetime.timedelta(microseconds=boundary) >= since:
+            assert answer == wanted, boundary
+    engine.close()
