@@ -299,7 +299,7 @@ def test_what_fails_with_the_new_window_stops_no_query_of_a_like_name() -> None:
     altered = engine.query("SELECT SUM(v) AS s FROM s [RANGE 2 us] HOP BY 2 us", name="q")
     other = engine.query("SELECT v FROM s", name="q.next")
     push(engine, (1, 1, 1), (20, 1, 1 << 62))  # the row at 1 is gone, and the new window is not full
-    engine.execute("ALTER QUERY q SET WINDOW 90 us")
+    engine.execute("ALTER QUERY q SET WINDOW 80 us")
     push(engine, (24, 1, 1 << 62))
     with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q`"):
         push(engine, (27, 1, 1))
