@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -25,7 +25,7 @@ def explain(
     sharing: str,
     index: str,
     expiry: str,
-    modes: str,
+    modes: str | Mapping[str, str],
     optimize: str,
     as_json: bool,
 ) -> None:
@@ -44,7 +44,7 @@ def explain_plan(
     index: str = "auto",
     expiry: str = "auto",
     as_json: bool = False,
-    modes: str = "auto",
+    modes: str | Mapping[str, str] = "auto",
     optimize: str = "exhaustive",
 ) -> str:
     """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""

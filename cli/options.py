@@ -41,6 +41,26 @@ class ModeChoice(click.Choice):  # generic only from Click 8.2 on
         return f"[{'|'.join(KNOWN[str(param.name)])}]"
 
 
+class ModesChoice(ModeChoice):
+    """One mode for all operators, or modes by the names of operators: `join 1=CICO,except 1=DIDO`."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"{super().get_metavar(param, ctx)[:-1]}|OPERATOR=MODE,...]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or "=" not in value:
+            return super().convert(value, param, ctx)
+        found: dict[str, str] = {}
+        for part in value.split(","):
+            name, _, mode = (word.strip() for word in part.partition("="))
+            if not (name and mode):
+                self.fail(f"Expected modes such as `join 1=CICO,scan 2=DICO`, found `{part}`", param, ctx)
+            if name in found:
+                self.fail(f"Expected one mode of `{name}`, found `{found[name]}` and `{mode}`", param, ctx)
+            found[name] = mode
+        return found
+
+
 class InputCommand(click.Command):
     """A command with -i that knows its commonest slip: a blank for the equals sign."""
 
@@ -85,10 +105,11 @@ def plan_options(command: Command) -> Command:
     )
     modes = click.option(
         "--modes",
-        type=ModeChoice(MODES),
+        type=ModesChoice(MODES),
         default="auto",
         show_default=True,
-        help="What every operator of a hopping query reads and writes, changes (D) or whole answers (C).",
+        help="What every operator of a hopping query reads and writes, changes (D) or whole answers (C); "
+        "or those of some, by the names that explain shows: 'join 1=CICO'.",
     )
     optimize = click.option(
         "--optimize",

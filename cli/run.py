@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ def run(
     sharing: str,
     index: str,
     expiry: str,
-    modes: str,
+    modes: str | Mapping[str, str],
     optimize: str,
     speed: float | None,
     quiet: bool,

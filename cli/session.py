@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -32,7 +32,7 @@ def load_engine(
     index: str,
     expiry: str = "auto",
     quiet: bool = False,
-    modes: str = "auto",
+    modes: str | Mapping[str, str] = "auto",
     optimize: str = "exhaustive",
 ) -> Engine:
     """An engine with the statements of the file `queries` executed; errors name the file."""

@@ -116,7 +116,7 @@ def build_whole(
         case HopDeltaNode():
             from .operators.hop_delta import HopDelta
 
-            return HopDelta(queues[0], types, name, node.hops)
+            return HopDelta(queues, types, name, node.hops)
         case ChangeJoinNode():
             from .operators.whole_join import WholeJoin
 

@@ -22,8 +22,9 @@ from .member import PART, query_of
 from .operators.arrive import Arrive
 from .parts import Parts
 from .pipeline import Part
-from .plan import ArriveNode, LifetimeNode, SourceNode, plan_nodes, starts_full
+from .plan import ArriveNode, LifetimeNode, SourceNode, hops_of, plan_nodes, starts_full
 from .queue import Outlet
+from .static_table import TABLE_TIME
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -76,11 +77,18 @@ class CommonParts(Parts):
         if not is_known(plan[1]):
             return None
         for part in self.alike(plan):
-            held = Contents(self._runtime.tables, begins(part.plan, part.output)).of(part)
+            held = Contents(self._runtime.tables, self._entered(part)).of(part)
             if held is not None:
                 self.filled[part.output] = held
                 return part
         return None
+
+    def _entered(self, part: Part) -> int:
+        """When what a part holds enters for who comes now. Before the first row there is no hop: what stands
+        was there before all time."""
+        streams = {one.stream for one in plan_nodes(part.plan) if isinstance(one, SourceNode)}
+        has_rows = any(self._runtime.streams[stream].rows_in for stream in streams)
+        return begins(part.plan, part.output) if has_rows or hops_of(part.plan) is None else TABLE_TIME
 
     def _passing(self, plan: Plan) -> Part | None:
         """A part that keeps nothing: from now on it passes on what a new one would."""

@@ -25,6 +25,7 @@ from .plan import (
     hops_of,
     plan_inputs,
     plan_nodes,
+    skips_hops,
 )
 from .queue import BEGINNING, Outlet
 
@@ -59,6 +60,8 @@ def is_known(node: PlanNode, standing: bool = False) -> bool:
 
 def is_whole(node: PlanNode) -> bool:
     """Whether a part gives its whole answer at every boundary, so that whoever comes later misses nothing."""
+    if skips_hops(node):
+        return False
     if isinstance(node, AggregateNode | TallyNode | ChangeJoinNode):
         return node.whole is not None
     return isinstance(node, WholeWindowNode | WholeTableNode)

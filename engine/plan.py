@@ -299,10 +299,14 @@ class HopAnswerNode:
 
 @dataclass(frozen=True, slots=True)
 class HopDeltaNode:
-    """Changes at every boundary of a hopping query, from its whole answers."""
+    """Changes at every boundary of a hopping query, from its whole answers.
+
+    ticks: say at which boundaries there is an answer to compare, if what is below is said at ticks.
+    """
 
     input: PlanNode
     hops: Hops
+    ticks: TicksNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +322,15 @@ class WholeWindowNode:
 
 @dataclass(frozen=True, slots=True)
 class TicksNode:
-    """A row without columns at every boundary of a query that reads these streams."""
+    """A row without columns at every boundary of a query that reads these streams.
+
+    window: the longest there is, if all are RANGE windows and only boundaries count at which one of them may
+    hold a row or has lost its last; in between the answer stays what it is.
+    """
 
     inputs: tuple[PlanNode, ...]
     hops: Hops
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,17 +412,9 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return ()
         case PaneAggregateNode():
             return (node.input,)
-        case (
-            SelectNode()
-            | WindowNode()
-            | ArriveNode()
-            | LifetimeNode()
-            | ExpireNode()
-            | HopDeltaNode()
-            | WholeWindowNode()
-        ):
+        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | WholeWindowNode():
             return (node.input,)
-        case AggregateNode() | HopAnswerNode() | WholeTableNode():
+        case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode():
             return (node.input,) if node.ticks is None else (node.input, node.ticks)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
@@ -478,6 +479,11 @@ def starts_full(plan: PlanNode) -> bool:
         isinstance(node, TableNode) or (isinstance(node, AggregateNode) and not node.keys)
         for node in plan_nodes(plan)
     )
+
+
+def skips_hops(plan: PlanNode) -> bool:
+    """Whether it is silent at boundaries at which nothing can have changed."""
+    return any(isinstance(node, TicksNode) and node.window is not None for node in plan_nodes(plan))
 
 
 def waits_for_instants(plan: PlanNode) -> bool:

@@ -106,7 +106,7 @@ class PlanBuilder:
     def _ticks(self, node: TicksNode, queues: Sequence[Queue], name: str) -> Operator:
         from .operators.ticks import Ticks
 
-        return Ticks(queues, name, node.hops, self.first_hop(node, node.hops))
+        return Ticks(queues, name, node.hops, self.first_hop(node, node.hops), node.window)
 
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""

@@ -167,6 +167,8 @@ class Runtime:
         elif pipeline.tally is None:
             self.builder.connect(outlet, sink.inputs[0], pipeline, plan)
         sink.entered_before = pipeline.filled_at
+        if pipeline.is_filled and sink.by_hops and sink.is_changes:
+            sink.net_all(plan_types(plan))  # what it begins with may leave at the same boundary
         for operator in pipeline.own_operators:
             self._owners[operator] = pipeline
             self._ready.enter(operator)

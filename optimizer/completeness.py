@@ -18,6 +18,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    TicksNode,
     WholeWindowNode,
     hops_of,
     plan_inputs,
@@ -36,9 +37,10 @@ def complete_from(pipeline: Pipeline) -> int | None:
     start = start_of(pipeline)
     if start is None:
         return None
-    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes  # begins after its start
+    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes
+    has_ticks = any(isinstance(node, TicksNode) for node in plan_nodes(pipeline.plan))
     inserts = not pipeline.sink.is_changes and not has_hops
-    known = [start + has_hops]
+    known = [start + (has_hops or has_ticks)]  # these begin after its start
     if inserts and pipeline.is_filled:
         known.append(pipeline.filled_at + 1)
     for part, late in pipeline.readings:
@@ -65,8 +67,11 @@ def start_of(part: Part) -> int | None:
 
 
 def unwindowed(node: PlanNode) -> Iterator[str]:
-    """The streams that a plan reads all rows of, itself and not through a part or a join of its own."""
-    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode):
+    """The streams that a plan reads all rows of, itself and not through a part or a join of its own.
+
+    Of those that ticks read only the time counts.
+    """
+    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode | TicksNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):

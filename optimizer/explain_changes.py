@@ -69,7 +69,8 @@ def describe_node(
         case HopDeltaNode():
             return "HopDelta", ["what has changed since the hop before"], {"node": "HopDelta"}
         case TicksNode():
-            return "Hops", ["of these streams"], {"node": "Hops"}
+            which = "of these streams" if node.window is None else "of these streams, while windows hold rows"
+            return "Hops", [which], {"node": "Hops"}
         case ArriveNode():
             data = {"node": "Window", "window": str(node.window)}
             data["state_bounded"] = node.window.is_bounded

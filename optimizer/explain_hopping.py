@@ -92,7 +92,7 @@ def explain_flow(node: Described, expected: Assigned, shown: Assigned) -> None:
 
 def plan_lines(plan: HoppingPlan) -> list[str]:
     others = ", ".join(f"{name} {write_cost(cost)}" for name, cost in plan.others)
-    by = "by what was measured" if plan.is_measured else "by the cost model"
+    by = "by what was measured" if plan.changes else "by the cost model"
     lines = [f"plan {plan.strategy}: {write_cost(plan.chosen.cost)} a hop {by} ({others})"]
     if plan.note:
         lines.append(plan.note)

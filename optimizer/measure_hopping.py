@@ -3,7 +3,8 @@
 An operator of the logical tree is one or more of the plan, and its name is in the label of one of them
 (modes.py). What it gives is counted where that is all done: above filters, projections and conversions, which
 have no names. Of an answer that is given whole the rows are known, of one given by changes those that come;
-both where an operator converts. Else the one is taken to follow from the other as the estimates have it.
+both where an operator converts, and of aggregates and set operations, which know their groups and values.
+Else the one is taken to follow from the other as the estimates have it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.engine.operator import Operator
+from penstock.engine.operators.group_by import GroupBy
+from penstock.engine.operators.tally import Tally
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.pipeline import Part
 from penstock.engine.plan import PlanNode, plan_inputs, plan_nodes
 
 from .estimate_flows import Estimates
 from .hopping_cost import Flow
-from .logical import Filter, Node, Project, inputs_of
+from .logical import Aggregate, Filter, Node, Project, inputs_of
 from .modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from .plan_changes import has_ends
 
@@ -34,12 +37,14 @@ class Given:
     """Rows that an operator has given so far; inner: before they were converted to the other form, if known.
 
     leave: whether changes, and those before the conversion, leave by themselves, without a -1.
+    kept: rows of its answer now, before any filter above it, if the operator keeps what it has said.
     """
 
     rows: int
     inner: int | None
     mode: Mode
     leave: tuple[bool, bool]
+    kept: int | None = None
 
     def per_hop(self, before: Given | None, hops: int) -> PerHop:
         """What was given at each of the last so many boundaries."""
@@ -71,7 +76,8 @@ def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
                 mode = modes[name]
                 is_converted = reads(mode) != writes(mode) and not name.startswith("scan ")
                 inner = rows_of(part, number) if is_converted and number not in part.panes else None
-                found[name] = Given(top[0], inner, mode, (has_ends(top[1]), has_ends(node)))
+                leave = has_ends(top[1]), has_ends(node)
+                found[name] = Given(top[0], inner, mode, leave, rows_kept(part, number))
             top = None
         number += 1
         for below in plan_inputs(node):
@@ -89,6 +95,15 @@ def rows_of(part: Part, number: int) -> int | None:
         return operator.counters.rows_out
     member: PaneMember | None = part.panes[number][1] if number in part.panes else None
     return None if member is None else member.found
+
+
+def rows_kept(part: Part, number: int) -> int | None:
+    """Rows of a node's answer: the groups of an aggregate, the values of a set operation; None: not known."""
+    operator: Operator | None = part.operators.get(number)
+    if isinstance(operator, GroupBy | Tally):
+        return operator.answer_rows
+    says = part.panes[number][1].says if number in part.panes else None
+    return None if says is None else int(says.sum())
 
 
 @dataclass(frozen=True)
@@ -111,18 +126,31 @@ class MeasuredEstimates(Estimates):
             return replace(flow, rows=rows)
         return replace(flow, rows=rows, parts=frozenset({(id(node), min(1.0, came / rows))}))
 
+    def groups(self, node: Aggregate) -> float:
+        known = self.measured.get(id(node), {}).get("complete")
+        return super().groups(node) if known is None else max(known, LEAST)
 
-def measured_nodes(root: Node, given: Mapping[str, PerHop], modes: Mapping[str, Mode]) -> dict[int, PerHop]:
-    """What was measured by the node of the tree that it is the flow of: above filters, else the operator."""
+
+def measured_nodes(
+    root: Node, given: Mapping[str, PerHop], kept: Mapping[str, int], modes: Mapping[str, Mode]
+) -> dict[int, PerHop]:
+    """What was measured by the node of the tree that it is the flow of: above filters, else the operator.
+
+    kept: rows of the operators' answers, before filters, where that is known.
+    """
     found: dict[int, PerHop] = {}
     names = {id(one.node): one.name for one in operators_of(root)}
 
     def visit(node: Node, filtered: Node | None) -> None:
         if isinstance(node, OPERATORS):
             name = names[id(node)]
-            if name in given:
+            if name in kept:
+                found[id(node)] = {"complete": float(kept[name])}
+            if name in given and filtered is None:
+                found[id(node)] = {**found.get(id(node), {}), **given[name]}
+            elif name in given:
                 last = writes(modes[name])
-                found[id(filtered or node)] = given[name] if filtered is None else {last: given[name][last]}
+                found[id(filtered)] = {last: given[name][last]}
             filtered = None
         elif isinstance(node, Filter):
             filtered = filtered or node

@@ -105,11 +105,11 @@ class HoppingPlan:
     """Other plans and modes, with seconds per hop."""
     operators: tuple[OperatorCosts, ...]
     orders: tuple[tuple[str, float], ...] = ()
-    """Other last steps of the topmost joins, with seconds per hop up to there."""
+    """Other last steps of the topmost joins, with seconds per hop of the whole plan."""
     panes: bool = True
     """Whether aggregates may run by panes."""
-    is_measured: bool = False
-    """Whether modes were assigned by what was measured while it ran."""
+    changes: int = 0
+    """How often modes were assigned anew, by what was measured while it ran."""
 
 
 Decide = Callable[[Query, Forced, bool], HoppingPlan]
@@ -156,8 +156,9 @@ def optimize_hopping(
         others.append((f"all {form}", fixed_cost(chosen.node, pricer, form, emitted)))
     order = search.topmost(query.root)
     plan = write_shape(chosen.node)
-    found_orders = [] if order is None else order.alternatives(written_by_joins(chosen))
-    orders = [(write_shape(one.node), cost) for cost, one in found_orders]
+    joins = topmost_joins(chosen)
+    found_orders = [] if order is None else order.alternatives(written_by(joins))
+    orders = [(write_shape(one.node), chosen.cost - joins.cost + cost) for cost, one in found_orders]
     orders = [(text, cost) for text, cost in orders if text not in plan]
     return HoppingPlan(
         replace(query, root=chosen.node),
@@ -172,10 +173,14 @@ def optimize_hopping(
     )
 
 
-def written_by_joins(plan: Assigned) -> Form:
-    """What the topmost operator with two inputs writes, or the window if there is none."""
+def topmost_joins(plan: Assigned) -> Assigned:
+    """The topmost operator with two inputs, or the window if there is none."""
     while len(plan.inputs) == 1:
         plan = plan.inputs[0]
+    return plan
+
+
+def written_by(plan: Assigned) -> Form:
     return "delta" if plan.mode is None else writes(plan.mode)
 
 

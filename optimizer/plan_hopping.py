@@ -25,6 +25,7 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
+    skips_hops,
     starts_full,
 )
 
@@ -86,6 +87,15 @@ def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:
     return fill_modes(root, forced_modes(root, forced), emitted)
 
 
+def longest_window(root: Node) -> int | None:
+    """Of a query whose windows all become empty if nothing comes."""
+    windows = [one.node.window for one in operators_of(root) if isinstance(one.node, StreamScan)]
+    if any(window.kind != "range" for window in windows):
+        return None
+    sizes = [window.size for window in windows if window.size is not None]
+    return max(sizes) if len(sizes) == len(windows) else None
+
+
 class HoppingPlanner(ChangesPlanner):
     """Plans one hopping query, every join as it stands in the tree."""
 
@@ -110,6 +120,8 @@ class HoppingPlanner(ChangesPlanner):
         self._want(root, emitted)
         sources = tuple(SourceNode(stream, (), ()) for stream in sorted(streams_of(root)))
         self._ticks = TicksNode(sources, hops)
+        self._ticks_of_changes = replace(self._ticks, window=longest_window(root))
+        """For whoever is below a conversion to changes, where a hop that changes nothing can be left out."""
 
     def _want(self, node: Node, form: Form) -> None:
         self._wanted[id(node)] = form
@@ -121,7 +133,7 @@ class HoppingPlanner(ChangesPlanner):
     def plan(self, node: Node, used: Sequence[int], joined: bool = False) -> PlanNode:
         flat = flatten_input(node)
         base, wanted = flat.base, self._wanted[id(flat.base)]
-        outer = self._whole, self._label
+        outer = self._whole, self._label, self._ticks
         form: Form = wanted
         if not isinstance(base, TableScan):
             operator = self._numbers[id(base)]
@@ -129,10 +141,12 @@ class HoppingPlanner(ChangesPlanner):
             shown = mode_of("delta" if operator.is_scan else form, wanted)
             self._label = f"{operator.name} {shown}"
         self._whole = self._hops if form == "complete" else None
+        if form == "complete" and wanted == "delta":
+            self._ticks = self._ticks_of_changes
         try:
             planned = super().plan(node, used, joined)
         finally:
-            self._whole, self._label = outer
+            self._whole, self._label, self._ticks = outer
         if isinstance(base, TableScan) and wanted == "complete":
             return WholeTableNode(planned, self._ticks)
         if isinstance(base, Aggregate) and self._by_panes(base) is not None:
@@ -148,7 +162,7 @@ class HoppingPlanner(ChangesPlanner):
         if form == wanted:
             return expired(node) if is_top and wanted == "delta" else node
         if form == "complete":
-            return HopDeltaNode(node, self._hops)
+            return HopDeltaNode(node, self._hops, self._ticks_of_changes if skips_hops(node) else None)
         ticks = self._ticks if not is_top and starts_full(node) else None
         return HopAnswerNode(expired(node), self._hops, ticks)
 

@@ -2,8 +2,9 @@
 
 Looked at now and then, between two pushes: first when its windows have been full for LOOK_HOPS hops, then
 after twice as many each time nothing was to be gained, up to MOST_HOPS. What runs stays unless other modes
-are clearly cheaper (BETTER) by the same measurements: estimates that are a little off change nothing, and
-modes do not go to and fro. The shape of the plan stays as it is.
+are clearly cheaper (BETTER) by the same measurements: estimates that are a little off change nothing. Every
+change doubles the hops until the first look after it, so that modes do not go to and fro, whatever the
+streams do, or one form shows that the other does not. The shape of the plan stays as it is.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Watch:
         if self.since is None:
             self.begin(plan, pipeline, streams, last)
             return None
-        if last < self.since + self.every * hops.size:
+        if last < self.since + max(self.every, looks_after(plan.changes)) * hops.size:
             return None
         pricer = Pricer(self.estimates(plan, pipeline, streams, last), HoppingCosts(weights), plan.panes)
         self.begin(plan, pipeline, streams, last)
@@ -58,7 +59,7 @@ class Watch:
         now = assign_modes(root, pricer, emitted, plan.modes)
         best = assign_modes(root, pricer, emitted)
         if best.modes == now.modes or best.cost > BETTER * now.cost:
-            self.every = min(2 * self.every, MOST_HOPS)
+            self.every = min(2 * max(self.every, looks_after(plan.changes)), MOST_HOPS)
             return None
         return with_modes(plan, best, now, pricer)
 
@@ -92,11 +93,16 @@ class Watch:
         for name, one in streams.items():
             came = one.rows_in - self.rows_in.get(name, 0)
             rates.set(name, max(LEAST_RATE, came * 1e6 / (last - self.since)))
-        given = {
-            name: one.per_hop(self.given.get(name), hops) for name, one in rows_given(pipeline, modes).items()
-        }
-        nodes = measured_nodes(query.root, given, modes)
+        now = rows_given(pipeline, modes)
+        given = {name: one.per_hop(self.given.get(name), hops) for name, one in now.items()}
+        kept = {name: one.kept for name, one in now.items() if one.kept is not None}
+        nodes = measured_nodes(query.root, given, kept, modes)
         return MeasuredEstimates(rates, query.hop.size_us, measured=nodes)
+
+
+def looks_after(changes: int) -> int:
+    """Hops until the first look at modes that have been changed so many times."""
+    return min(LOOK_HOPS << min(changes, 16), MOST_HOPS)
 
 
 def modes_of(plan: HoppingPlan) -> dict[str, Mode]:
@@ -132,5 +138,5 @@ def with_modes(plan: HoppingPlan, best: Assigned, now: Assigned, pricer: Pricer)
         others=(("modes before", now.cost),),
         operators=operator_costs(best, pricer),
         orders=(),
-        is_measured=True,
+        changes=plan.changes + 1,
     )

@@ -56,7 +56,7 @@ class Engine:
         index: str | tuple[str, str] = "auto",
         sharing: str = "auto",
         expiry: str = "auto",
-        modes: str = "auto",
+        modes: str | Mapping[str, str] = "auto",
         execution: str = "waat",
         optimize: str = "exhaustive",
         weights: Weights | None = None,
@@ -65,7 +65,8 @@ class Engine:
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
-        `modes`: that of all operators of hopping queries; `execution`: how those that read changes take rows;
+        `modes`: that of all operators of hopping queries, or of some by the names EXPLAIN shows, which every
+        one of these queries must have; `execution`: how operators that read changes take rows;
         `optimize`: how the order of their joins and the places of differences are searched for.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         """
@@ -75,12 +76,12 @@ class Engine:
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
-        from penstock.options import check_index, check_option
+        from penstock.options import check_index, check_modes, check_option
         from penstock.running_clock import RunningClock
 
         check_option("sharing", sharing)
         check_option("expiry", expiry)
-        check_option("modes", modes)
+        check_modes(modes)
         check_option("execution", execution)
         check_option("optimize", optimize)
         self._optimize = optimize

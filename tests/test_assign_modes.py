@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from hopping_help import bind, keys, price, rates, weights
 from hypothesis import assume, given, settings
@@ -72,6 +75,22 @@ def test_assignment_is_the_cheapest_of_all(data: st.DataObject) -> None:
         same = [cost for written, cost, modes in everything if modes == tuple(found.modes.values())]
         assert found.cost == pytest.approx(min(same), rel=1e-9)
         assert fill_modes(root, found.modes, form) == found.modes  # they fit together
+
+
+@pytest.mark.parametrize("joins", [1, 4, 16])
+def test_every_operator_is_looked_at_once(joins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assigning modes is linear in the number of operators, whatever the number of assignments."""
+    asked, real = Counter[int](), Pricer.operator
+
+    def operator(self: Pricer, node: Node, *flows: Any) -> Any:
+        asked[id(node)] += 1
+        return real(self, node, *flows)
+
+    query = bind("SELECT DISTINCT a.k FROM a " + " ".join(f"JOIN b AS b{i} USING (k)" for i in range(joins)))
+    root = separate_joins(query.root)
+    monkeypatch.setattr(Pricer, "operator", operator)
+    assign_modes(root, price(query), "complete")
+    assert len(asked) == len(operators_of(root)) == 2 * joins + 2 and set(asked.values()) == {1}
 
 
 def test_what_is_forced_stays() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,41 @@ def test_modes_of_hopping_queries_can_be_forced(modes: str) -> None:
 def test_an_unknown_mode_is_refused() -> None:
     result = CliRunner().invoke(main, ["run", "q.sql", "-i", "sales=sales.csv", "--modes", "CACO"])
     assert result.exit_code == 2 and "CACO" in result.stderr
+
+
+ONLY = "CREATE STREAM sales (ts TIMESTAMP, item BIGINT, price DOUBLE);" + (
+    "CREATE QUERY both AS SELECT x.item FROM sales [RANGE 4 SECONDS] AS x "
+    "JOIN sales [RANGE 8 SECONDS] AS y ON x.item = y.item EXCEPT SELECT item FROM sales [RANGE 1 SECOND] "
+    "HOP BY 4 SECONDS"
+)
+
+
+def test_modes_of_some_operators_can_be_forced() -> None:
+    Path("one.sql").write_text(ONLY)
+    for modes in ("join 1=CICO,except 1=CICO", "join 1=dido, except 1=DICO"):
+        words = ["run", "one.sql", "-q", "-i", "sales=sales.csv", "--modes", modes]
+        assert rows(invoke(*words).stdout, "both") == rows(invoke(*words[:-2]).stdout, "both") != []
+        shown = invoke("explain", "one.sql", "--modes", modes).stdout
+        assert all(f"{one.strip().upper().replace('=', ' ')}:" in shown.upper() for one in modes.split(","))
+
+
+@pytest.mark.parametrize(("modes", "message"), [
+    ("join 7=CICO", "Expected modes of `except 1`, `join 1`, `scan 1`, .* found one of `join 7`"),
+    ("join 1=CACO", "Expected a mode to be one of DIDO, DICO, CICO, CIDO, found `CACO`"),
+    ("join 1=CICO,=DIDO", "Expected modes such as `join 1=CICO,scan 2=DICO`, found `=DIDO`"),
+    ("join 1=CICO,join 1=DIDO", "Expected one mode of `join 1`, found `CICO` and `DIDO`"),
+    ("join 1=DIDO,except 1=CICO", "Expected `join 1` to write what `except 1` reads"),
+])  # fmt: skip
+def test_modes_of_operators_that_do_not_fit_are_refused(modes: str, message: str) -> None:
+    Path("one.sql").write_text(ONLY)
+    result = CliRunner().invoke(main, ["explain", "one.sql", "--modes", modes])
+    assert result.exit_code == 2
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr
+
+
+def test_the_search_for_a_plan_can_be_chosen() -> None:
+    Path("one.sql").write_text(ONLY)
+    for strategy in ("exhaustive", "heuristic", "none"):
+        assert f"plan {strategy}: " in invoke("explain", "one.sql", "--optimize", strategy).stdout
+    result = CliRunner().invoke(main, ["explain", "one.sql", "--optimize", "all"])
+    assert result.exit_code == 2 and "'all'" in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from typing import Any
 
@@ -12,6 +13,7 @@ from oracle import rows_of
 
 import penstock
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MODES = ["DIDO", "DICO", "CICO", "CIDO"]
 DECLARE = (
     "CREATE STREAM a (ts TIMESTAMP, k VARCHAR, n BIGINT, f BOOLEAN);"
@@ -218,3 +220,147 @@ def test_a_query_that_starts_late_is_the_same_in_every_mode() -> None:
         found.append((sorted(rows_of(query.results())), rows_of(total.results()), query.complete_from))
         engine.close()
     assert all(one == found[0] for one in found) and found[0][0]
+
+
+SILENT = [
+    "SELECT COUNT(*) AS n, MAX(n) AS m FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA",
+    "SELECT COUNT(*) + 1 AS n FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA",
+    "SELECT COUNT(*) AS n FROM a [RANGE 12 us] JOIN b [RANGE 3 us] ON a.k = b.k HOP BY 5 us EMIT DELTA",
+    "SELECT t.k FROM t WHERE NOT EXISTS (SELECT 1 FROM a [RANGE 12 us] WHERE a.k = t.k) "
+    "HOP BY 5 us EMIT DELTA",
+]
+
+
+def rows_at(*times: int) -> dict[str, Any]:
+    return {"ts": list(times), "k": ["x"] * len(times), "n": [1] * len(times), "f": [True] * len(times)}
+
+
+@pytest.mark.parametrize("sql", SILENT)
+def test_a_silence_without_changes_costs_no_hops(sql: str) -> None:
+    """A million boundaries, at each of which there is an answer, the same one.
+
+    a     x at 3     x at 5,000,003            window 12, hop 5
+    hops    5  10  15                          15: it has left
+    """
+    found = []
+    for modes in MODES:
+        engine = make(modes)
+        engine.execute("CREATE TABLE t (k VARCHAR)")
+        engine.push("t", {"k": ["x", "y"]})
+        query = engine.query(sql)
+        for stream in "ab":
+            engine.push(stream, rows_at(3))
+        for stream in "ab":
+            engine.push(stream, rows_at(5_000_003))
+        engine.advance(10_000_000)
+        operators = engine.stats()["queries"][query.name]["operators"]
+        operators += [one for group in engine.stats()["groups"] for one in group["operators"]]
+        assert max(one["rows_out"] for one in operators) < 50, "every hop was worked"
+        found.append(sorted(map(repr, rows_of(query.results()))))
+        engine._runtime._check()
+        engine.close()
+    assert all(one == found[0] for one in found) and len(found[0]) >= 4
+
+
+def test_a_stream_that_is_ahead_skips_nothing_of_the_other() -> None:
+    """Rows of b come after a has gone far ahead: each has its hops."""
+    found = []
+    for modes in MODES:
+        engine = make(modes)
+        sql = "SELECT COUNT(*) AS n FROM (SELECT k FROM a UNION ALL SELECT k FROM b) AS u WINDOW 7 us"
+        query = engine.query(f"{sql} HOP BY 5 us EMIT DELTA")
+        engine.push("a", rows_at(3, 900))
+        for ts in (4, 38, 120, 897):
+            engine.push("b", rows_at(ts))
+        engine.advance(1_000)
+        found.append(rows_of(query.results()))
+        engine.close()
+    assert all(sorted(one) == sorted(found[0]) for one in found)
+    assert [row[0] for row in found[0]] == [
+        5, 10, 10, 15, 15, 40, 40, 45, 45, 120, 120, 130, 130, 900, 900, 905, 905, 910, 910,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", SILENT[:3])
+def test_a_query_that_starts_in_a_silence_has_its_answer_at_the_next_hop(sql: str) -> None:
+    """Also if another one runs that says nothing until rows come."""
+    found = []
+    for modes in MODES:
+        engine = make(modes)
+        first = engine.query(SILENT[0])
+        for stream in "ab":
+            engine.push(stream, rows_at(3))
+        engine.advance(500)
+        second = engine.query(sql)
+        since = second.complete_from
+        assert since is not None and since <= EPOCH + datetime.timedelta(microseconds=512), modes
+        engine.advance(600)
+        (said,) = rows_of(second.results())
+        assert said[0] in (500, 505), "the first answer is not at the next hop"
+        for stream in "ab":
+            engine.push(stream, rows_at(703))
+        engine.advance(800)
+        rows = [sorted(map(repr, rows_of(query.results()))) for query in (first, second)]
+        found.append((said[1:], *rows))
+        engine.close()
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("modes", MODES)
+def test_what_a_late_query_begins_with_cannot_leave_at_the_same_hop(modes: str) -> None:
+    """Another one like it is at work: it is told what is in the answer, of which a row leaves at once.
+
+    a      3: x    8: y            window 12, hop 5
+    hops     5   10   15           at 15 x has left; the second query starts at 12
+    """
+    engine = make(modes)
+    sql = "SELECT DISTINCT n FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA"
+    engine.query(sql)
+    engine.push("a", {"ts": [3, 8, 12], "k": ["x", "y", "z"], "n": [1, 2, 3], "f": [True] * 3})
+    late = engine.query(sql)
+    engine.advance(16)
+    rows = rows_of(late.results())
+    assert sorted(rows) == [(15, 1, 2), (15, 1, 3)]
+    engine.close()
+
+
+@pytest.mark.parametrize("modes", MODES)
+@pytest.mark.parametrize("emit", ["DELTA", "COMPLETE"])
+def test_a_late_query_has_no_answer_before_the_first_row(modes: str, emit: str) -> None:
+    """Time goes on, another one like it is at work, but no row of its stream has come."""
+    engine = make(modes)
+    engine.execute("CREATE TABLE t (k VARCHAR)")
+    engine.push("t", {"k": ["x", "y"]})
+    sql = SILENT[3].replace("DELTA", emit)
+    first = engine.query(sql)
+    engine.push("b", rows_at(5))
+    engine.advance(25)
+    late = engine.query(sql)
+    engine.advance(60)
+    assert rows_of(late.results()) == [] == rows_of(first.results())
+    engine.push("a", rows_at(72))
+    engine.advance(76)
+    assert [(row[0], row[-1]) for row in rows_of(late.results())] == [(75, "y")]
+    engine.advance(86)
+    assert "x" in [row[-1] for row in rows_of(late.results())]
+    assert [row[0] for row in rows_of(first.results())][:2] == [75, 85 if emit == "DELTA" else 80]
+    engine.close()
+
+
+@pytest.mark.parametrize("modes", MODES)
+def test_a_late_query_is_exact_from_when_it_says(modes: str) -> None:
+    """The window is kept by another; at 10, of which rows may still come, whoever comes now has no tick."""
+    engine = make(modes)
+    engine.query("SELECT k FROM a [RANGE 12 us] HOP BY 5 us")
+    engine.push("a", rows_at(3, 8, 10))
+    late = engine.query("SELECT COUNT(*) AS n FROM a [RANGE 12 us] HOP BY 5 us EMIT DELTA")
+    since = late.complete_from
+    assert since is not None and since > EPOCH + datetime.timedelta(microseconds=10)
+    engine.advance(41)
+    answer = 0
+    counts = {row[0]: row[2] for row in rows_of(late.results()) if row[1] > 0}
+    for boundary, wanted in ((10, 3), (15, 2), (20, 1), (25, 0), (30, 0)):
+        answer = counts.get(boundary, answer)
+        if EPOCH + datetime.timedelta(microseconds=boundary) >= since:
+            assert answer == wanted, boundary
+    engine.close()

@@ -17,6 +17,7 @@ from test_assign_modes import every_assignment
 from penstock.bench.hopping_plans import compare_searches
 from penstock.bench.random_plans import random_prices, random_query
 from penstock.engine.expression import columns_of, conjunction, move_columns
+from penstock.optimizer.assign_modes import Pricer
 from penstock.optimizer.difference_rules import factor_difference, pull_difference
 from penstock.optimizer.join_graph import JoinGraph, read_graph
 from penstock.optimizer.logical import (
@@ -225,6 +226,22 @@ def test_an_anti_join_goes_below_a_join_that_makes_many_rows_of_one() -> None:
     assert write_shape(optimize_hopping(query, price(query, keys=few), "none").query.root) == (
         "((a JOIN c) ANTI b)"
     )
+
+
+def test_other_orders_are_shown_by_what_the_whole_plan_would_cost() -> None:
+    """Not up to the join alone; so none is cheaper than what runs."""
+    sql = "SELECT a.k, COUNT(*) AS n FROM a JOIN b ON a.k = b.k JOIN c ON b.v = c.v GROUP BY a.k"
+    query = bind(sql)
+    pricer = price(query, keys={("a", "k"): 1.0, ("b", "k"): 1.0, ("c", "v"): 50.0, ("b", "v"): 50.0})
+    plan = optimize_hopping(query, pricer, "exhaustive")
+    assert plan.orders and all(cost >= plan.chosen.cost for _, cost in plan.orders)
+    assert any(cost == pytest.approx(cost_of_order(query.root, pricer, text)) for text, cost in plan.orders)
+
+
+def cost_of_order(root: Node, pricer: Pricer, text: str) -> float:
+    """The cheapest plan that has its joins in this order."""
+    plans = [one for one in every_plan(root) if text in write_shape(one)]
+    return min(cost for one in plans for form, cost, _ in every_assignment(one, pricer) if form == "complete")
 
 
 def test_too_many_inputs_are_left_to_the_heuristic() -> None:

@@ -20,7 +20,7 @@ from test_modes_oracle import FORMS, folded
 import penstock
 from penstock import adapt
 from penstock.optimizer import reassign_modes
-from penstock.optimizer.assign_modes import Pricer, assign_modes
+from penstock.optimizer.assign_modes import Pricer, assign_modes, fixed_modes
 from penstock.optimizer.estimate_flows import Estimates
 from penstock.optimizer.hopping_cost import HoppingCosts
 from penstock.optimizer.modes import Form, mode_of, operators_of, reads
@@ -131,7 +131,7 @@ def test_modes_follow_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [mode for mode, _ in itertools.groupby(seen)] == ["DIDO", "CIDO"], "once, and not back"
     assert seen.index("CIDO") >= 10 + reassign_modes.LOOK_HOPS
     decided = query._how()
-    assert decided is not None and decided.is_measured
+    assert decided is not None and decided.changes == 1
     assert decided.others[0][0] == "modes before"
     forced, other = penstock.Engine(modes="CIDO"), None
     for name in "ab":
@@ -166,3 +166,92 @@ def test_forced_modes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     for second in range(3):
         feed(engine, 10, second, 10)
     assert replace(query._decided).operators[0].mode == "CIDO"  # type: ignore[type-var]
+
+
+def test_modes_do_not_go_to_and_fro(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if whatever runs looked dear: each change has to prove itself twice as long as the one before."""
+    real, present = reassign_modes.assign_modes, ""
+
+    def the_other(root: Any, pricer: Pricer, written: Form, forced: Any = None) -> Any:
+        nonlocal present
+        if forced is None:
+            forced = {0: "CIDO" if present == "DIDO" else "DIDO"}
+        else:
+            present = forced[0]
+        return real(root, pricer, written, forced)
+
+    monkeypatch.setattr(adapt, "LOOK_ROWS", 0)
+    monkeypatch.setattr(reassign_modes, "BETTER", 1e9)
+    monkeypatch.setattr(reassign_modes, "assign_modes", the_other)
+    engine, query = start(DIFFERENCE, 20)
+    engine._adapter.look_at_modes_after = 0
+    other, _ = start(DIFFERENCE, 20)
+    forced = other.query(DIFFERENCE, modes="DIDO")
+    seen: list[str] = []
+    for second in range(400):
+        feed(engine, 5, second, 4)
+        feed(other, 5, second, 4)
+        seen.append(top_mode(query))
+    runs = [len(list(run)) for _, run in itertools.groupby(seen)]
+    assert 3 <= len(runs) <= 6, runs
+    assert all(after >= 1.5 * before for before, after in itertools.pairwise(runs[1:-1])), runs
+    assert Counter(rows_of(query.results())) == Counter(rows_of(forced.results()))
+
+
+UNITED = "(SELECT k, v FROM a [RANGE 10 SECONDS] UNION ALL SELECT k, v FROM b [RANGE 10 SECONDS]) AS u"
+
+
+@pytest.mark.parametrize("mode", ["DIDO", "CIDO"])
+@pytest.mark.parametrize(("sql", "name"), [
+    (f"SELECT k, COUNT(*) AS n FROM {UNITED} GROUP BY k", "aggregate 1"),
+    (f"SELECT k, COUNT(*) AS n FROM {UNITED} GROUP BY k HAVING COUNT(*) > 2", "aggregate 1"),
+    ("SELECT k, COUNT(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY k", "aggregate 1"),
+    (f"SELECT DISTINCT k FROM {UNITED}", "distinct 1"),
+    (DIFFERENCE.partition(" HOP BY")[0], "except 1"),
+])  # fmt: skip
+def test_groups_and_values_are_measured(sql: str, name: str, mode: str) -> None:
+    """An aggregate that gives changes knows its groups all the same, also those that HAVING leaves out."""
+    if "HAVING" in sql and mode == "CIDO":
+        return  # what comes before the filter is not kept
+    engine, _ = start(DIFFERENCE, 20)
+    query = engine.query(f"{sql} HOP BY 1 SECOND EMIT DELTA", modes=mode)
+    whole = engine.query(f"{sql.partition(' HAVING')[0]} HOP BY 1 SECOND")
+    watch, decided = Watch(), query._decided
+    assert decided is not None
+    for second in range(24):
+        feed(engine, 40, second, 3_000)
+        given = decided, query._pipeline, engine._runtime.streams, engine._weights
+        if second < 14:
+            assert watch.look(*given) is None
+    hops = [row[0] for row in rows_of(whole.results())]
+    groups = hops.count(hops[-1])
+    assert watch.shown(*given)[name].flow.rows == pytest.approx(groups, rel=0.05)
+
+
+TOTAL = f"SELECT COUNT(*) AS n, SUM(v) AS s FROM {UNITED} HOP BY 1 SECOND EMIT DELTA"
+
+
+def test_a_total_goes_over_to_whole_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said at ticks is exact as soon as the windows are full."""
+
+    def look(self: Watch, plan: HoppingPlan, *given: Any) -> HoppingPlan | None:
+        pricer = Pricer(Estimates(Rates(), SECOND), HoppingCosts(given[-1]), plan.panes)
+        modes = fixed_modes(plan.query.root, "complete") | {0: mode_of("complete", "delta")}
+        best = assign_modes(plan.query.root, pricer, "delta", modes)
+        return None if plan.changes else with_modes(plan, best, best, pricer)
+
+    monkeypatch.setattr(adapt, "LOOK_ROWS", 0)
+    monkeypatch.setattr(Watch, "look", look)
+    engine, query = start(TOTAL, 20)
+    engine._adapter.look_at_modes_after = 0
+    other, _ = start(DIFFERENCE, 20)
+    forced = other.query(TOTAL, modes="DIDO")
+    seen: list[str] = []
+    for second in range(30):
+        feed(engine, 5, second, 4)
+        feed(other, 5, second, 4)
+        seen.append(top_mode(query))
+    assert seen[0] == "DIDO" and seen[12:] == ["CIDO"] * 18, seen
+    engine.advance(100 * SECOND)
+    other.advance(100 * SECOND)
+    assert sorted(rows_of(query.results())) == sorted(rows_of(forced.results()))

@@ -194,6 +194,11 @@ class GroupBy:
         return Batch(np.zeros(len(slots), np.int64), columns)
 
     @property
+    def answer_rows(self) -> int:
+        """Rows of its answer: groups that have one."""
+        return int(np.count_nonzero(self._said_valid[:, -1]))
+
+    @property
     def state_rows(self) -> int:
         return len(self._groups.expiry) + self._groups.live
 

@@ -1,7 +1,8 @@
 """What has changed in a whole answer from one hop to the next.
 
-In: at each hop the whole bag.  Out: at each hop -1 for rows that are no longer in it, +1 for new ones.  Kept:
-the bag of the hop before.  Dropped: when the next has come.
+In: at each hop the whole bag, and ticks if hops at which nothing changes are left out.  Out: at each hop -1
+for rows that are no longer in it, +1 for new ones.  Kept: the bag of the hop before.  Dropped: when the next
+has come.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from .whole_operator import CHUNK_ROWS, WholeOperator
 class HopDelta(WholeOperator):
     """Compares each answer with the one before."""
 
-    def __init__(self, queue: Queue, types: Sequence[SqlType], name: str, hops: Hops) -> None:
-        super().__init__((queue,), name)
+    def __init__(self, queues: Sequence[Queue], types: Sequence[SqlType], name: str, hops: Hops) -> None:
+        super().__init__(queues, name)
         self._hops = hops
         self._slots = KeySlots()
         self._reader = SlotReader(self._slots, types, range(len(types)), True, False)
@@ -39,7 +40,8 @@ class HopDelta(WholeOperator):
         gone, new = np.empty(len(before_slots), np.int64), np.empty(len(after_slots), np.int64)
         left, come = compare_rows(before_slots, after_slots, counts, gone, new)
         self._keep(after, after_slots)
-        self.due = ts + self._hops.size if after is not None else FOREVER
+        if len(self.inputs) == 1:  # else a tick says when there are no rows
+            self.due = ts + self._hops.size if after is not None else FOREVER
         parts = [] if before is None else [signed(before.take(gone[:left]), ts, -1)]
         parts += [] if after is None else [signed(after.take(new[:come]), ts, 1)]
         changes = [part for part in parts if part.length]

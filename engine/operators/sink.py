@@ -109,7 +109,9 @@ class Sink:
         if self._initial and not queue.batches:
             first = self.begins()
             if first is not None and first + self.by_hops <= queue.punctuation:
-                self._net(self._stamped(first))
+                initial = self._stamped(first)
+                if initial.length:  # else all of it was taken back at once
+                    self._net(initial)
         queue.read_messages(queue.punctuation)
         return worked
 

@@ -146,6 +146,11 @@ class Tally:
         return Batch(np.zeros(len(rows), np.int64), self._groups.keys(rows))
 
     @property
+    def answer_rows(self) -> int:
+        """Rows of its answer, each as often as it is there."""
+        return int(self._said.sum())
+
+    @property
     def state_rows(self) -> int:
         return len(self._groups.expiry) + self._groups.live
 
