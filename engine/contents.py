@@ -72,7 +72,7 @@ class Contents:
             return self._table(node)
         if number in part.panes:
             panes, member = part.panes[number]
-            return self._stamped(member.content(panes.panes.slots), node)
+            return self._stamped(member.content(panes.panes), node)
         operator = part.operators.get(number)
         match operator:
             case RowsWindow() | GroupBy() | Tally() | HopDelta():

@@ -19,7 +19,7 @@ as its block is joined. A window is its edge's extreme and those of the blocks b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from .argument import grown
 from .groups import NO_INTS
 from .kernels import exact_sum
 from .kernels import panes as kernels
+from .pane_texts import PaneTexts
 
 NOTHING = kernels.NOTHING
 
@@ -173,25 +174,14 @@ class Block:
         self.from_edges = from_edges
         """By the edge a pane begins at: the extremes from there to the end of the block."""
 
-    def append(self, other: Block) -> None:
-        """Take the panes right behind in."""
+    def append(self, other: Block, raised: Callable[[NDArray, NDArray], NDArray]) -> None:
+        """Take the panes right behind in; raised: what is greater, in place of the first if it is as long."""
         first, least = self.total, other.total
         self.total = raised(first, least)
         for edge, one in self.from_edges.items():
             self.from_edges[edge] = self.total if one is first else raised(one, least)
         self.from_edges |= other.from_edges
         self.rank += 1
-
-
-def raised(array: NDArray, least: NDArray) -> NDArray:
-    """The array, no less than `least` anywhere; in place if it is as long."""
-    if len(array) < len(least):
-        longer = least.copy()
-        np.maximum(array, least[: len(array)], out=longer[: len(array)])
-        return longer
-    part = array[: len(least)]
-    np.maximum(part, least, out=part)
-    return array
 
 
 class Extremes:
@@ -225,7 +215,7 @@ class Extremes:
         self._blocks.append(Block(0, total, {begin: total}))
         while len(self._blocks) > 1 and self._blocks[-1].rank == self._blocks[-2].rank:
             last = self._blocks.pop()
-            self._blocks[-1].append(last)
+            self._blocks[-1].append(last, self._raised)
         self._behind = None
 
     def since(self, edge: int, used: int) -> tuple[NDArray, bool]:
@@ -235,19 +225,38 @@ class Extremes:
         for at in range(len(self._blocks) - 1, -1, -1):
             found = self._blocks[at].from_edges.get(edge)
             if found is not None:
-                return fitted(found, behind[at], used), True
+                return self._fitted(found, behind[at], used), True
         known = bool(self._blocks) and next(iter(self._blocks[0].from_edges), edge) <= edge
         if known or not self._blocks:
             return np.full(used, NOTHING, np.int64), bool(self._blocks)
-        return fitted(self._blocks[0].total, behind[0], used), False
+        return self._fitted(self._blocks[0].total, behind[0], used), False
 
     def _totals_behind(self) -> list[NDArray]:
         if self._behind is None:
             behind = [np.full(0, NOTHING, np.int64)]
             for block in reversed(self._blocks[1:]):
-                behind.append(raised(block.total.copy(), behind[-1]))
+                behind.append(self._raised(block.total.copy(), behind[-1]))
             self._behind = behind[::-1]
         return self._behind
+
+    def _fitted(self, array: NDArray, least: NDArray, used: int) -> NDArray:
+        """A new array for the slots in use, of the greater of both."""
+        out = np.full(used, NOTHING, np.int64)
+        out[: len(array)] = array
+        return self._raised(out, least)
+
+    def _raised(self, array: NDArray, least: NDArray) -> NDArray:
+        """The array, no less than `least` anywhere; in place if it is as long."""
+        if len(array) < len(least):
+            longer = least.copy()
+            self._raise(longer[: len(array)], array)
+            return longer
+        self._raise(array[: len(least)], least)
+        return array
+
+    def _raise(self, array: NDArray, least: NDArray) -> None:
+        """Both are as long."""
+        np.maximum(array, least, out=array)
 
     def drop(self, edges: Sequence[int]) -> None:
         for block in self._blocks:
@@ -274,8 +283,27 @@ class Extremes:
         return int(self.pane.nbytes) + sum(int(one.nbytes) for one in arrays)
 
 
-def fitted(array: NDArray, least: NDArray, used: int) -> NDArray:
-    """A new array for the slots in use, of the greater of both."""
-    out = np.full(used, NOTHING, np.int64)
-    out[: len(array)] = array
-    return raised(out, least)
+class TextExtremes(Extremes):
+    """The same of texts: by slot the place of the greatest among those that are kept."""
+
+    def __init__(self, texts: PaneTexts, smallest: bool) -> None:
+        super().__init__(False, False)
+        self._texts = texts
+        self._smallest = smallest
+
+    def add(self, slots: NDArray, values: NDArray, valid: NDArray, start: int, stop: int, used: int) -> None:
+        """Take rows [start, stop) into the open pane; values: the places of their texts."""
+        self.reserve(used)
+        kernels.raise_texts(
+            slots, values, valid, start, stop, self._smallest, self._texts.buffers, self.pane
+        )  # fmt: skip
+
+    def _raise(self, array: NDArray, least: NDArray) -> None:
+        kernels.join_texts(array, least, self._smallest, self._texts.buffers)
+
+    @property
+    def places(self) -> list[NDArray]:
+        """All arrays of places; texts may move, so they may be written to."""
+        self._behind = None
+        arrays = [one for block in self._blocks for one in (block.total, *block.from_edges.values())]
+        return [self.pane, *{id(one): one for one in arrays}.values()]

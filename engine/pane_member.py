@@ -14,12 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .batch import NO_ROWS, Batch, Gather, LazyColumn
+from .expression import Expression
 from .kernels.gather import gather
-from .kernels.panes import differences
+from .kernels.panes import NOTHING, differences, stay_with_texts
 from .member import query_of
 from .pane_lanes import taken
-from .pane_slots import PaneSlots
-from .panes import PaneWindow
+from .panes import Panes, PaneWindow
 from .plan import PaneAggregateNode, PaneCall
 from .queue import BEGINNING, Outlet
 from .store import bitmap
@@ -62,10 +62,10 @@ class PaneMember:
         """The query, for people; `name` may be that of a part of its plan."""
         return query_of(self.name)
 
-    def answer(self, boundary: int, window: PaneWindow, slots: PaneSlots) -> Batch | None:
+    def answer(self, boundary: int, window: PaneWindow, panes: Panes) -> Batch | None:
         """What is to be passed on at a boundary, counted already; None: nothing."""
         if self.node.emit == "delta":
-            return self._difference(boundary, window, slots)
+            return self._difference(boundary, window, panes)
         self.is_quiet = not len(window.live)
         calls = self.calls
         if self.counting:
@@ -80,12 +80,12 @@ class PaneMember:
         key = tuple(map(id, calls))
         columns = window.answers.get(key)
         if columns is None:
-            columns = window.answers[key] = self._columns(window, slots)
+            columns = window.answers[key] = self._columns(window, panes)
         self.found += len(live)
         return Batch(window.times(boundary), columns)
 
-    def _columns(self, window: PaneWindow, slots: PaneSlots) -> list[LazyColumn]:
-        live = window.live
+    def _columns(self, window: PaneWindow, panes: Panes) -> list[LazyColumn]:
+        live, slots = window.live, panes.slots
         is_whole = len(live) == window.used
         columns: list[LazyColumn] = (
             list(slots.whole()) if is_whole else [Gather(view, live) for view in slots.views()]
@@ -94,11 +94,11 @@ class PaneMember:
             value, valid = window.say(call)
             if not is_whole:
                 value, valid = gather(value, 0, live), None if valid is None else valid[live]
-            columns.append(as_array(value, valid, call.type))
+            columns.append(as_array(value, valid, call, panes))
         return columns
 
-    def _difference(self, boundary: int, window: PaneWindow, slots: PaneSlots) -> Batch | None:
-        calls, used = self.calls, window.used
+    def _difference(self, boundary: int, window: PaneWindow, panes: Panes) -> Batch | None:
+        calls, used, slots = self.calls, window.used, panes.slots
         there = np.ones(1, np.uint8) if slots.is_single else (window.rows != 0).view(np.uint8)
         value, valid = np.empty((len(calls), used), np.int64), np.ones((len(calls), used), np.uint8)
         for place, call in enumerate(calls):
@@ -106,6 +106,11 @@ class PaneMember:
             if known is not None:
                 valid[place] = known
         said = self.said or Said(np.zeros(0, np.uint8), value[:, :0].copy(), valid[:, :0].copy())
+        for place, call in enumerate(calls):
+            if (texts := panes.texts_of(call)) is not None:
+                stay_with_texts(
+                    value[place], valid[place], said.value[place], said.valid[place], texts.buffers
+                )  # fmt: skip
         out_slot, out_sign = np.empty(2 * used, np.int64), np.empty(2 * used, np.int8)
         count = differences(
             there, value, valid, said.there, said.value, said.valid, out_slot, out_sign
@@ -123,19 +128,32 @@ class PaneMember:
         for place, call in enumerate(calls):
             values = np.concatenate([said.value[place], value[place]])[places]
             known = np.concatenate([said.valid[place], valid[place]])[places]
-            columns.append(as_array(values, known, call.type))
+            columns.append(as_array(values, known, call, panes))
         return Batch(np.full(count, boundary, np.int64), columns, out_sign)
 
-    def content(self, slots: PaneSlots) -> Batch | None:
+    def content(self, panes: Panes) -> Batch | None:
         """The answer that differences follow on; None: it has no rows."""
         said = self.said
         live = NO_ROWS if said is None else np.flatnonzero(said.there)
         if said is None or not len(live):
             return None
-        columns: list[LazyColumn] = [Gather(view, live) for view in slots.views()]
+        columns: list[LazyColumn] = [Gather(view, live) for view in panes.slots.views()]
         for place, call in enumerate(self.calls):
-            columns.append(as_array(said.value[place][live], said.valid[place][live], call.type))
+            columns.append(as_array(said.value[place][live], said.valid[place][live], call, panes))
         return Batch(np.zeros(len(live), np.int64), columns)
+
+    def places(self, argument: Expression) -> list[tuple[NDArray, NDArray]]:
+        """Where the answer said last has places of an argument's texts: arrays by slot, and where in them."""
+        said = self.said
+        if said is None:
+            return []
+        asked = [
+            place
+            for place, call in enumerate(self.calls)
+            if call.argument == argument and call.type is SqlType.VARCHAR
+        ]
+        values = [(said.value[place], said.valid[place]) for place in asked]
+        return [(value, (valid != 0) & (value != NOTHING)) for value, valid in values]
 
     @property
     def says(self) -> NDArray | None:
@@ -156,9 +174,12 @@ class PaneMember:
         return 0 if said is None else int(said.there.nbytes + said.value.nbytes + said.valid.nbytes)
 
 
-def as_array(values: NDArray, valid: NDArray | None, type_: SqlType) -> pa.Array:
-    """Codes, or bits of doubles, as Arrow."""
+def as_array(values: NDArray, valid: NDArray | None, call: PaneCall, panes: Panes) -> pa.Array:
+    """What a call says, as Arrow."""
+    texts = panes.texts_of(call)
+    if texts is not None:
+        return texts.take(values, valid)
     length = len(values)
-    if type_ is SqlType.BOOLEAN:
+    if call.type is SqlType.BOOLEAN:
         values = np.packbits(values.astype(np.uint8), bitorder="little")
-    return pa.Array.from_buffers(ARROW_TYPES[type_], length, [bitmap(valid), pa.py_buffer(values)])
+    return pa.Array.from_buffers(ARROW_TYPES[call.type], length, [bitmap(valid), pa.py_buffer(values)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,13 +12,14 @@ from .batch import Batch
 from .evaluate import evaluate
 from .expression import Expression
 from .groups import NO_INTS, frozen
-from .kernels.panes import count_nulls
-from .pane_lanes import Counts, Extremes, Sums
+from .kernels.panes import NOTHING, count_nulls
+from .pane_lanes import Counts, Extremes, Sums, TextExtremes
+from .pane_texts import PaneTexts
 from .store import fixed_values, valid_bytes
 from .types import SqlType
 
 CODED = (SqlType.DOUBLE, SqlType.BIGINT, SqlType.TIMESTAMP, SqlType.BOOLEAN)
-"""Types of which sums and extremes can be kept by pane."""
+"""Types of fixed width of which sums or extremes can be kept by pane; extremes of VARCHAR too."""
 
 
 class PaneValues:
@@ -34,8 +37,10 @@ class PaneValues:
         self.sums: Sums | None = None
         self.extremes: dict[bool, Extremes] = {}
         """By whether the smallest is asked for."""
+        self.texts = PaneTexts() if self.type is SqlType.VARCHAR else None
+        """Of VARCHAR, those that extremes are of."""
         self.raw = frozen(NO_INTS)
-        """Values of the batch: int64, bits of doubles."""
+        """Values of the batch: int64, bits of doubles, places of texts."""
         self.valid = NO_BYTES
         self._codes = frozen(NO_INTS)
 
@@ -48,6 +53,9 @@ class PaneValues:
         array = evaluate(self.expression, batch.column, batch.length)
         self.valid = frozen(valid_bytes(array)) if array.null_count else NO_BYTES
         if self.sums is None and not self.extremes:  # COUNT: only whether there is a value
+            return
+        if self.texts is not None:
+            self.raw = frozen(self.texts.append(array))
             return
         if self.type not in CODED:
             raise AssertionError(f"{self.type} is not kept by pane")
@@ -73,6 +81,23 @@ class PaneValues:
                 one.add(slots, self.raw, self.valid, start, stop, used)
         if self.sums is not None:
             self.sums.add(slots, self._codes, self.valid, start, stop, used)
+
+    def ask_extremes(self, smallest: bool, now: int) -> None:
+        """Keep them from now on, if they are not kept yet."""
+        if smallest in self.extremes:
+            return
+        if self.texts is None:
+            self.extremes[smallest] = Extremes(self.doubles, smallest)
+        else:
+            self.extremes[smallest] = TextExtremes(self.texts, smallest)
+        self.extremes_since[smallest] = now
+
+    def forget_texts(self, said: Sequence[tuple[NDArray, NDArray]]) -> None:
+        """Let texts go that nobody refers to; said: places that others have, and where."""
+        assert self.texts is not None, "there are texts"
+        lanes = [one for one in self.extremes.values() if isinstance(one, TextExtremes)]
+        places = [(array, array != NOTHING) for lane in lanes for array in lane.places]
+        self.texts.keep([*places, *said])
 
     @property
     def lanes(self) -> list[Counts | Sums | Extremes]:

@@ -26,6 +26,7 @@ from .expression import Expression
 from .kernels import panes as kernels
 from .pane_lanes import NOTHING, Counts, Extremes, Sums
 from .pane_slots import PaneSlots
+from .pane_texts import PaneTexts
 from .pane_values import PaneValues
 from .plan import PaneCall
 from .queue import BEGINNING
@@ -33,6 +34,8 @@ from .types import SqlType
 
 MANY_SLOTS = 1024
 NO_SLOTS = np.empty(0, np.int32)
+UNREADABLE = (SqlType.VARCHAR, SqlType.TIMESTAMP)
+"""Types of which NOTHING is no value: rows that came before anybody asked for their values have none."""
 
 
 class Panes:
@@ -94,7 +97,7 @@ class Panes:
     def _plain_extremes(self) -> tuple[PaneValues, Extremes] | None:
         """Extremes without NULLs in this batch, to be worked in one pass with the count."""
         for values in self.values.values():
-            if not len(values.valid):
+            if not len(values.valid) and values.texts is None:
                 for one in values.extremes.values():
                     return values, one
         return None
@@ -132,6 +135,12 @@ class Panes:
         assert not self.is_open, "a window ends where a pane ends"
         return PaneWindow(self, edge)
 
+    def texts_of(self, call: PaneCall) -> PaneTexts | None:
+        """The texts that a call says places of; None: it says values."""
+        if call.type is not SqlType.VARCHAR or call.argument is None:
+            return None
+        return self.values[call.argument].texts
+
     # -- what is asked for --------------------------------------------------------------------------
 
     def ask(self, calls: Sequence[PaneCall], now: int) -> int:
@@ -148,12 +157,10 @@ class Panes:
                 values.sums = Sums(values.doubles)
                 values.sums_since = now
             smallest = call.function == "min"
-            if call.function in ("min", "max") and smallest not in values.extremes:
-                values.extremes[smallest] = Extremes(values.doubles, smallest)
-                values.extremes_since[smallest] = now
             if call.function in ("sum", "avg"):
                 since = max(since, values.sums_since)
             elif call.function in ("min", "max"):
+                values.ask_extremes(smallest, now)
                 since = max(since, values.extremes_since[smallest])
         return since
 
@@ -241,7 +248,8 @@ class Panes:
 
     @property
     def nbytes(self) -> int:
-        return self.slots.nbytes + sum(lane.nbytes for lane in self._lanes)
+        texts = sum(values.texts.nbytes for values in self.values.values() if values.texts is not None)
+        return self.slots.nbytes + texts + sum(lane.nbytes for lane in self._lanes)
 
     def _check(self) -> None:
         self.slots._check()
@@ -284,9 +292,9 @@ class PaneWindow:
         return self._times
 
     def say(self, call: PaneCall) -> tuple[NDArray, NDArray | None]:
-        """Values (int64: codes, or bits of doubles) and where they are not NULL (None: everywhere there is a
-        row); raises DataError if there is no value for some slot. Equal calls are one and the same
-        object here."""
+        """Values (int64: codes, bits of doubles, places of texts) and where they are not NULL (None:
+        everywhere there is a row); raises DataError if there is no value for some slot. Equal calls are one
+        and the same object here."""
         said = self._said.get(id(call))
         if said is None:
             said = self._said[id(call)] = self._say(call)
@@ -310,7 +318,7 @@ class PaneWindow:
             return found, counts != 0
         extremes = values.extremes[call.function == "min"]
         codes, is_known = extremes.since(self._edge, self.used)
-        if not is_known:
+        if not is_known or call.type in UNREADABLE:
             valid = codes != NOTHING
         elif len(values.nulls.totals) or self._panes.slots.is_single:
             valid = self.rows != values.nulls.since(self._edge, self.used)

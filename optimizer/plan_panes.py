@@ -1,7 +1,7 @@
 """Which aggregates of hopping queries run by panes: those straight over a RANGE window of one stream.
 
-COUNT, SUM and AVG of numbers, MIN and MAX of what has a fixed width can be put together from panes. DISTINCT
-and extremes of texts cannot, nor can windows that are unbounded or count rows.
+COUNT, SUM, AVG, MIN and MAX can be put together from panes. DISTINCT cannot, nor can windows that are
+unbounded or count rows.
 
 A pane has a cell for every group, and every hop looks at every group. Where a window has very many hops, rows
 are fewer than cells, and it is left to the operators that keep rows; sooner so for EMIT DELTA, where those
@@ -28,7 +28,7 @@ from .share_selects import over_stream
 
 MAX_HOPS = {"complete": 256, "delta": 40}  # in a window
 SUMMED = (SqlType.BIGINT, SqlType.DOUBLE)
-ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN)
+ORDERED = (SqlType.BIGINT, SqlType.DOUBLE, SqlType.TIMESTAMP, SqlType.BOOLEAN, SqlType.VARCHAR)
 
 
 def plan_panes(

@@ -364,3 +364,17 @@ def test_a_late_query_is_exact_from_when_it_says(modes: str) -> None:
         if EPOCH + datetime.timedelta(microseconds=boundary) >= since:
             assert answer == wanted, boundary
     engine.close()
+
+
+@pytest.mark.parametrize("modes", MODES)
+@pytest.mark.parametrize("hop", [1, 5, 60])
+def test_a_row_is_kept_once_however_many_hops_it_is_part_of(modes: str, hop: int) -> None:
+    """A window of 60 rows: up to a hop more of them are kept, and not each for every hop."""
+    engine = penstock.Engine(modes=modes)
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+    emit = "DELTA" if modes.endswith("DO") else "COMPLETE"
+    sql = f"SELECT DISTINCT k FROM s [RANGE 60 us] HOP BY {hop} us EMIT {emit}"
+    query = engine.query(sql, count_only=True)
+    engine.push("s", {"ts": list(range(600)), "k": list(range(600))})
+    kept = [one["state_rows"] for one in engine.stats()["queries"][query.name]["operators"]]
+    assert 60 <= max(kept) <= 2 * 60

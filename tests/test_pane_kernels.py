@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from penstock.engine.argument import NO_BYTES, encode
 from penstock.engine.kernels import panes as kernels
-from penstock.engine.pane_lanes import NOTHING, Counts, Extremes, Sums
+from penstock.engine.pane_lanes import NOTHING, Counts, Extremes, Sums, TextExtremes
 from penstock.engine.pane_slots import PaneSlots
+from penstock.engine.pane_texts import PaneTexts
 from penstock.engine.types import ARROW_TYPES, SqlType
 
 DOUBLES = st.one_of(
@@ -185,6 +186,54 @@ def test_a_sum_beyond_int64_is_told() -> None:
     lanes.pane([(0, -BIG)], 2)
     value, _, bad = lanes.sums.since(0, 2, False)
     assert bad == -1 and value.tolist() == [BIG, 5]
+
+
+TEXTS = st.one_of(st.none(), st.sampled_from(["", "a", "aa", "ab", "b", "\xe9", "z" * 20]))
+
+
+@pytest.mark.twin("panes.raise_texts", "panes.join_texts", "panes.stay_with_texts")
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_extremes_of_texts(data: st.DataObject) -> None:
+    """Panes of rows, windows from any edge, slots that come later; texts let go in between."""
+    texts, draw = PaneTexts(), data.draw
+    lanes = {True: TextExtremes(texts, True), False: TextExtremes(texts, False)}
+    panes: list[list[tuple[int, str | None]]] = []
+    used, said = 1, np.full(0, NOTHING, np.int64)
+    for edge in range(draw(st.integers(1, 7))):
+        used += draw(st.integers(0, 2))
+        rows = draw(st.lists(st.tuples(st.integers(0, used - 1), TEXTS), min_size=1, max_size=6))
+        panes.append(rows)
+        array = pa.array([text for _, text in rows], pa.string())
+        valid = np.array([text is not None for _, text in rows], np.uint8) if array.null_count else NO_BYTES
+        slots, places = np.array([slot for slot, _ in rows], np.int32), texts.append(array)
+        for lane in lanes.values():
+            lane.add(slots, places, valid, 0, len(rows), used)
+            lane.mark(edge, used)
+        begin = draw(st.integers(0, edge))
+        for smallest, lane in lanes.items():
+            found, is_known = lane.since(begin, used)
+            came = [
+                [t for one in panes[begin:] for s, t in one if s == slot and t is not None]
+                for slot in range(used)
+            ]
+            best = min if smallest else max
+            wanted = [best(one, key=str.encode) if one else None for one in came]
+            assert is_known and texts.take(found, found != NOTHING).to_pylist() == wanted
+        before = texts.take(said, said != NOTHING).to_pylist()
+        known, was_known = (one.astype(np.uint8) for one in (found != NOTHING, said != NOTHING))
+        stays = found.copy()
+        kernels.stay_with_texts(stays, known, said, was_known, texts.buffers)
+        assert texts.take(stays, known).to_pylist() == wanted
+        pairs = zip(stays.tolist(), said.tolist(), wanted, before, strict=False)
+        assert all((now == then) == (text == old) for now, then, text, old in pairs)
+        said = stays
+        if draw(st.booleans()):
+            referring = [said, *(one for lane in lanes.values() for one in lane.places)]
+            number = len(set(np.concatenate(referring).tolist()) - {NOTHING})
+            texts.keep([(one, one != NOTHING) for one in referring])
+            assert texts.count == number
+            assert texts.take(said, said != NOTHING).to_pylist() == wanted
 
 
 @pytest.mark.twin("panes.differences")

@@ -267,3 +267,17 @@ def test_panes_come_back_from_a_checkpoint() -> None:
     twins = Twins(twins.two, again(twins.two))
     twins.do(lambda one: one.advance(100))
     twins.compare()
+
+
+@pytest.mark.parametrize("call", ["MIN(t)", "MAX(t)", "MAX(s)"])
+def test_what_came_before_anybody_asked_is_no_value(call: str) -> None:
+    """Who starts in the midst of a pane does not know the values of its rows: they read as NULL."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM r (ts TIMESTAMP, t TIMESTAMP, s VARCHAR)")
+    engine.query("SELECT COUNT(*) AS n FROM r [RANGE 10 us] HOP BY 10 us")
+    engine.push("r", {"ts": [12, 13], "t": [5, 6], "s": ["x", "y"]})
+    late = engine.query(f"SELECT {call} AS m FROM r [RANGE 10 us] HOP BY 10 us")
+    engine.push("r", {"ts": [25], "t": [1], "s": ["z"]})
+    engine.advance(31)
+    before, after = late.results()["m"].to_pylist()
+    assert before is None and after is not None

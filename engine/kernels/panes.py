@@ -2,8 +2,8 @@
 
 A group has a slot, a number from 0 on. What is kept per slot stands in arrays by slot, of which there may be
 more than there are slots in use. Counts and sums only grow, wrapping around: those of a window are the
-difference of two moments, exactly. Extremes are codes in which the greatest is asked for; NOTHING is no
-value at all.
+difference of two moments, exactly. Extremes are codes in which the greatest is asked for, or places of texts;
+NOTHING is no value at all.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .exact_sum import (
 )
 from .hash import bucket_of, shift_of
 from .jit import expand, kernel
+from .ordered import compare
 
 NOTHING = -(1 << 63)
 
@@ -132,6 +133,51 @@ def count_and_raise(slots, values, start, stop, flip, doubles, counts, most):  #
         slot = slots[i]
         counts[slot] += 1
         most[slot] = max(most[slot], code)
+
+
+@kernel
+def raise_texts(slots, places, valid, start, stop, smallest, texts, most):  # type: ignore[no-untyped-def]
+    """Let most (int64 by slot) be the places of texts that none of the rows [start, stop) exceeds.
+
+    places: int64 by row, of its text; valid: uint8 by row, empty if there are no NULLs; smallest: texts that
+    are less exceed others; texts: see ordered.py.
+    """
+    checked = len(valid) > 0
+    for i in range(start, stop):
+        if checked and not valid[i]:
+            continue
+        slot = slots[i]
+        if most[slot] == NOTHING:
+            most[slot] = places[i]
+        else:
+            order = compare(places[i], most[slot], texts)
+            if order < 0 if smallest else order > 0:
+                most[slot] = places[i]
+
+
+@kernel
+def join_texts(most, other, smallest, texts):  # type: ignore[no-untyped-def]
+    """The same with the extremes of other panes, by slot."""
+    for slot in range(len(other)):
+        if other[slot] == NOTHING:
+            continue
+        if most[slot] == NOTHING:
+            most[slot] = other[slot]
+        else:
+            order = compare(other[slot], most[slot], texts)
+            if order < 0 if smallest else order > 0:
+                most[slot] = other[slot]
+
+
+@kernel
+def stay_with_texts(value, valid, was_value, was_valid, texts):  # type: ignore[no-untyped-def]
+    """Let places (int64 by slot) be those of before where the text is the same; was_...: fewer slots or as
+    many; valid: uint8 by slot."""
+    for slot in range(len(was_value)):
+        if not valid[slot] or not was_valid[slot] or value[slot] == NOTHING or was_value[slot] == NOTHING:
+            continue
+        if compare(value[slot], was_value[slot], texts) == 0:
+            value[slot] = was_value[slot]
 
 
 @kernel

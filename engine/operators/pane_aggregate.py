@@ -260,6 +260,11 @@ class PaneAggregate:
                 if not panes.slots.is_single:
                     member.said = None
             panes.clear()
+        for values in panes.values.values():
+            if values.texts is not None and values.texts.is_crowded:
+                values.forget_texts(
+                    [said for member in members for said in member.places(values.expression)]
+                )  # fmt: skip
         if not panes.has_many_slots:
             return
         live = panes.live_slots()
@@ -321,7 +326,7 @@ class PaneAggregate:
         for member in members:
             member.next_hop = boundary + member.node.hops.size
             try:
-                answer = member.answer(boundary, self._window(boundary - member.node.size), panes.slots)
+                answer = member.answer(boundary, self._window(boundary - member.node.size), panes)
             except DataError as error:
                 member.output.promise(boundary)
                 failed.append((member, error))
