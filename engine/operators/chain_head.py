@@ -43,7 +43,7 @@ from .slice_pairs import References
 from .take_rows import Fault, take_rows
 
 STEP_ROWS = 8_192  # of one side taken at once
-FIRST_LOOK_ROWS = 2_048  # after which, and again after four times as many, slices are thought over
+FIRST_LOOK_ROWS = 512  # after which, and again after four times as many, slices are thought over
 
 
 class ChainHead:
