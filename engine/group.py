@@ -34,17 +34,9 @@ class Arrange(Protocol):
     def __call__(self, join: WindowJoin) -> Arrangement: ...
 
     def chain_ends(
-        self,
-        members: Sequence[Member],
-        common: CommonJoin,
-        sides: tuple[Side, Side],
-        rows_per_turn: Callable[[], float | None],
-        windows: Sequence[int],
+        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
     ) -> Sequence[int]:
-        """At which of the windows the slices of a chain end, the last among them.
-
-        rows_per_turn: how many rows slices are given at once, None if none have come.
-        """
+        """At which of the windows the slices of a chain end, the last among them."""
 
 
 class Form(Protocol):
@@ -127,9 +119,7 @@ def build_form(
 
         chain = ChainGroup(common, types, queues, name, on_failure, None, changed)
         if strategy != "chain":
-            chain.ends = partial(
-                arrange.chain_ends, chain.members, common, chain.sides, chain.head.rows_per_turn
-            )
+            chain.ends = partial(arrange.chain_ends, chain.members, common, chain.sides)
         return chain
     make = JoinMaker(common, types, queues, name, arrange, on_failure)
     if strategy == "push-down":
