@@ -39,6 +39,7 @@ from penstock.engine.queue import BEGINNING
 from penstock.engine.scheduler import Ready, RoundRobin, Shuffled
 from penstock.engine.types import SqlType
 from penstock.engine.window import FOREVER, MAX_TS
+from penstock.optimizer import arrange_joins
 
 MOMENTS = ["add", "add", "drop", "alter", "feed", "feed", "promise", "turns", "turns", "settle"]
 
@@ -517,3 +518,27 @@ def test_engine_gives_the_same_answers_in_a_chain(sharing: str, data: st.DataObj
             {n: query.count for n, query in counted.items()},
         ))  # fmt: skip
     assert answers[0] == answers[1]
+
+
+def test_counts_stay_right_when_many_slices_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are on their way through the slices: what they find in merged ones is not everybody's."""
+    merged = False
+
+    def one_slice(number: int, costs: object) -> tuple[int, ...]:
+        return (number,) if merged else tuple(range(1, number + 1))
+
+    monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", one_slice)
+    counts = []
+    for sharing in ("chain-cpu", "unshared"):
+        merged = False
+        engine = penstock.Engine(sharing=sharing, index="scan")
+        engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
+        pairs = "SELECT x.k FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} us"
+        queries = [engine.query(pairs.format(40 * n), count_only=True) for n in range(1, 13)]
+        merged = True
+        for start in range(0, 6_000, 60):
+            ts = np.arange(start, start + 60)
+            for stream in ("a", "b"):
+                engine.push(stream, {"ts": ts, "k": ts * 7 % 5})
+        counts.append([query.count for query in queries])
+    assert counts[0] == counts[1]

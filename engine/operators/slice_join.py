@@ -232,6 +232,7 @@ class SliceJoin:
         self.state.fill(both)
         self.end = older.end
         self.onward = older.onward
+        self.takes_all = None  # of what was found there not all is everybody's
         self.counters.rows_out += older.counters.rows_out
 
     def renew(self, side: int, first_row: int, lifetimes: NDArray, reaches: NDArray) -> None:
