@@ -34,9 +34,17 @@ class Arrange(Protocol):
     def __call__(self, join: WindowJoin) -> Arrangement: ...
 
     def chain_ends(
-        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
+        self,
+        members: Sequence[Member],
+        common: CommonJoin,
+        sides: tuple[Side, Side],
+        rows_per_turn: Callable[[], float | None],
+        windows: Sequence[int],
     ) -> Sequence[int]:
-        """At which of the windows the slices of a chain end, the last among them."""
+        """At which of the windows the slices of a chain end, the last among them.
+
+        rows_per_turn: how many rows slices are given at once, None if none have come.
+        """
 
 
 class Form(Protocol):
@@ -119,7 +127,9 @@ def build_form(
 
         chain = ChainGroup(common, types, queues, name, on_failure, None, changed)
         if strategy != "chain":
-            chain.ends = partial(arrange.chain_ends, chain.members, common, chain.sides)
+            chain.ends = partial(
+                arrange.chain_ends, chain.members, common, chain.sides, chain.head.rows_per_turn
+            )
         return chain
     make = JoinMaker(common, types, queues, name, arrange, on_failure)
     if strategy == "push-down":

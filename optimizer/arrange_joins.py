@@ -6,7 +6,7 @@ something else is clearly cheaper, so that nothing is rebuilt back and forth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -30,7 +30,7 @@ from .sharing_cost import (
 )
 from .statistics import JoinEstimate, Rates, estimate_common, is_measurable, measure_join, measure_sides
 from .strategy_cost import StrategyCost
-from .weights import Weights
+from .weights import TURN_ROWS, Weights
 from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)
@@ -173,17 +173,24 @@ class Arranger:
         return is_due
 
     def chain_ends(
-        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
+        self,
+        members: Sequence[Member],
+        common: CommonJoin,
+        sides: tuple[Side, Side],
+        rows_per_turn: Callable[[], float | None],
+        windows: Sequence[int],
     ) -> Sequence[int]:
-        """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2)."""
+        """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2).
+
+        What a slice costs beside probing it costs per turn, so that a row's share is what its turn leaves it.
+        """
         if any(side.by_place for side in sides) or len(windows) > MAX_CHAIN:
             return windows
         seen = measure_sides(*sides, estimate_common(members, common, self._rates))
         load = workload_of(members, sides, seen)
         weights = self._weights
-        costs = chain_edge_costs(
-            load, weights.scan_search, weights.route, weights.slice_row, weights.slice_pair
-        )
+        system = weights.slice_row * TURN_ROWS / (rows_per_turn() or TURN_ROWS)
+        costs = chain_edge_costs(load, weights.scan_search, weights.route, system, weights.slice_pair)
         return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
 
 

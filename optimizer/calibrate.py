@@ -297,7 +297,12 @@ class Scans:
         return Arrangement((self.kind, self.kind))
 
     def chain_ends(
-        self, members: Sequence[Member], common: CommonJoin, sides: tuple[Side, Side], windows: Sequence[int]
+        self,
+        members: Sequence[Member],
+        common: CommonJoin,
+        sides: tuple[Side, Side],
+        rows_per_turn: Callable[[], float | None],
+        windows: Sequence[int],
     ) -> Sequence[int]:
         return windows
 

@@ -35,7 +35,9 @@ from penstock.engine.plan import CommonSide
 from penstock.engine.queue import BEGINNING, Queue
 from penstock.engine.types import SqlType
 
-PUSH_ROWS, PUSHES = 512, 8
+from .weights import TURN_ROWS
+
+PUSH_ROWS, PUSHES = TURN_ROWS, 8
 SLICES = 16
 KEYS = 40  # one pair of rows in so many match, as in the paper's trials of many queries
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from penstock.engine.errors import DataError
 
 SHIPPED = Path(__file__).with_name("default_weights.json")
+TURN_ROWS = 512  # given to a slice at once where slice_row is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class Weights:
     in a T-tree; per pair passed on; per row taken in.
 
     For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
-    (C_sys of the state-slice paper); slice_pair, for a pair to be told apart in a slice in which windows
-    end, over one that is counted with all others of its slice; shelf_probe, for a row to probe one more,
+    (C_sys of the state-slice paper), TURN_ROWS of them at once; slice_pair, for a pair to be told apart in a
+    slice in which windows end, over one that is counted with all others of its slice; shelf_probe, for a row
+    to probe one more,
     nearly empty shelf; route, for a pair to be tested against one query; key_count, for a row to enter or
     leave a slice in which rows are counted by key, or to look its key up there; deal, for a pair to be dealt
     out among a few queries; tell_row, for a row to be told who takes it, where queries ask different things.

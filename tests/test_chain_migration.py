@@ -31,6 +31,7 @@ from test_chain import (
 )
 
 import penstock
+from penstock.engine.chain import ChainGroup
 from penstock.engine.expression import Call, Literal
 from penstock.engine.kernels.slice_join import IS_PROBING, KIND, MALE, ROW
 from penstock.engine.operator import Operator
@@ -542,3 +543,25 @@ def test_counts_stay_right_when_many_slices_become_one(monkeypatch: pytest.Monke
                 engine.push(stream, {"ts": ts, "k": ts * 7 % 5})
         counts.append([query.count for query in queries])
     assert counts[0] == counts[1]
+
+
+def test_slices_are_merged_where_turns_are_short() -> None:
+    """A slice costs per turn: where few rows come at a time, fewer slices are worth more tests of pairs."""
+
+    def slices(push_rows: int) -> int:
+        engine = penstock.Engine(sharing="chain-cpu", index="scan")
+        engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
+        for window_s in range(1, 13):
+            engine.query(
+                f"SELECT x.k FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {window_s} SECONDS", count_only=True
+            )
+        ts, k = np.arange(2_048) * 50_000, np.random.default_rng(1).integers(0, 40, 2_048)
+        for start in range(0, 2_048, push_rows):
+            rows = {"ts": ts[start : start + push_rows], "k": k[start : start + push_rows]}
+            engine.push("a", rows)
+            engine.push("b", rows)
+        (group,) = engine._runtime.groups.values()
+        assert isinstance(group.form, ChainGroup)
+        return len(group.form.slices)
+
+    assert slices(16) < slices(1_024)

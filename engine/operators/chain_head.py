@@ -73,6 +73,8 @@ class ChainHead:
         self._failed = failed
         self._look = look
         self._looked_after = FIRST_LOOK_ROWS
+        self._turns = 0
+        """How often rows were passed on."""
         self._instants = any(side.by_place for side in sides)
         self._clocks: deque[tuple[int, tuple[int, ...]]] = deque()
         """Times, and from when on both sides' ages are counted at these times or later."""
@@ -100,11 +102,16 @@ class ChainHead:
             out = np.empty((FIELDS, 2 * rows), np.int64)
             write_references(tables[0], tables[1], out)
             self.counters.rows_out += rows
+            self._turns += 1
             self.output.put(References(out))
         self._pass_time()
         if faults:
             self._failed(faults)
         return True
+
+    def rows_per_turn(self) -> float | None:
+        """How many rows each slice is given at once; None: none have come."""
+        return self.counters.rows_out / self._turns if self._turns else None
 
     def _references(self, side: Side, other: Side) -> NDArray:
         """int64[2 * FIELDS, n]: each new row as a male, and below as a female."""
