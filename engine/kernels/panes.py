@@ -135,6 +135,15 @@ def count_and_raise(slots, values, start, stop, flip, doubles, counts, most):  #
         most[slot] = max(most[slot], code)
 
 
+@expand
+def exceeding(place, most, smallest, texts):  # type: ignore[no-untyped-def]
+    """The place of the text that exceeds the other; `most` may be NOTHING, and stays if they are equal."""
+    if most == NOTHING:
+        return place
+    order = compare(place, most, texts)
+    return place if (order < 0 if smallest else order > 0) else most
+
+
 @kernel
 def raise_texts(slots, places, valid, start, stop, smallest, texts, most):  # type: ignore[no-untyped-def]
     """Let most (int64 by slot) be the places of texts that none of the rows [start, stop) exceeds.
@@ -147,26 +156,15 @@ def raise_texts(slots, places, valid, start, stop, smallest, texts, most):  # ty
         if checked and not valid[i]:
             continue
         slot = slots[i]
-        if most[slot] == NOTHING:
-            most[slot] = places[i]
-        else:
-            order = compare(places[i], most[slot], texts)
-            if order < 0 if smallest else order > 0:
-                most[slot] = places[i]
+        most[slot] = exceeding(places[i], most[slot], smallest, texts)
 
 
 @kernel
 def join_texts(most, other, smallest, texts):  # type: ignore[no-untyped-def]
     """The same with the extremes of other panes, by slot."""
     for slot in range(len(other)):
-        if other[slot] == NOTHING:
-            continue
-        if most[slot] == NOTHING:
-            most[slot] = other[slot]
-        else:
-            order = compare(other[slot], most[slot], texts)
-            if order < 0 if smallest else order > 0:
-                most[slot] = other[slot]
+        if other[slot] != NOTHING:
+            most[slot] = exceeding(other[slot], most[slot], smallest, texts)
 
 
 @kernel
