@@ -14,13 +14,16 @@ ets, or earlier by a -1; every other row is there until a -1 comes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from .window import FOREVER
+
+if TYPE_CHECKING:
+    from .known_tags import Known
 
 NO_ROWS = np.empty(0, np.int64)
 EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
@@ -89,9 +92,10 @@ class Batch:
 
     sign: int8, +1 or -1; None: all rows enter. ets: int64; None: FOREVER, no row leaves by itself.
     first_row: the number of the first row where a window keeps them, if it and all others are consecutive.
+    known: what has been found out about the rows (known_tags.py).
     """
 
-    __slots__ = ("_columns", "ets", "first_row", "length", "sign", "ts")
+    __slots__ = ("_columns", "ets", "first_row", "known", "length", "sign", "ts")
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class Batch:
         self.sign = sign
         self.ets = ets
         self.first_row: int | None = None
+        self.known: Known | None = None
 
     @classmethod
     def counted(cls, length: int) -> Batch:
@@ -175,7 +180,7 @@ class Batch:
     def slice(self, start: int, stop: int) -> Batch:
         """Rows [start, stop), without copying."""
         length = stop - start
-        return Batch(
+        batch = Batch(
             self.ts[start:stop],
             [
                 Gather(column.view, column.rows[start:stop])
@@ -186,6 +191,8 @@ class Batch:
             None if self.sign is None else self.sign[start:stop],
             None if self.ets is None else self.ets[start:stop],
         )
+        batch.known = None if self.known is None else self.known.take(slice(start, stop))
+        return batch
 
     @property
     def signs(self) -> NDArray:
@@ -240,9 +247,12 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     ts = np.concatenate([batch.ts for batch in batches])
-    return Batch(
+    joint = Batch(
         ts,
         [Joint(batches, index, len(ts)) for index in range(batches[0].width)],
         None if all(b.sign is None for b in batches) else np.concatenate([b.signs for b in batches]),
         None if all(b.ets is None for b in batches) else np.concatenate([b.ends for b in batches]),
     )
+    known = next((batch.known for batch in reversed(batches) if batch.known is not None), None)
+    joint.known = None if known is None else known.joined(batches)
+    return joint

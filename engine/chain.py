@@ -21,12 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from .arrangement import Arrangement, Part
-from .batch import Batch
-from .buffer import RowBuffer
 from .coverage import note_coverage
 from .kernels.slice_join import KIND, ROW
 from .kernels.slices import build_slices
@@ -35,8 +32,9 @@ from .member_index import index_members
 from .operator import Operator
 from .operators.chain_head import ChainHead
 from .operators.ordered_union import OrderedUnion
-from .operators.side import Side, as_matrix, births_of, stored
+from .operators.side import Side, as_matrix
 from .operators.slice_join import SliceJoin
+from .operators.stored_side import retag
 from .operators.take_rows import Fault
 from .plan import CommonJoin, MemberNode
 from .query_index import QueryIndex
@@ -168,7 +166,9 @@ class ChainGroup:
         for side, must in zip(self.sides, must_tag, strict=True):
             side.query_index = index
             if must:
-                tag_anew(side)
+                retag(side)
+                for shelf in side.shelves:
+                    shelf.lifetime = side.size
             if not side.shelves:  # rows are numbered from 0 again
                 for union in self._unions.values():
                     union.since[side.number] = 0
@@ -328,27 +328,6 @@ def held(slice_: SliceJoin, side: int) -> NDArray:
     """Rows of the females of a side in a slice and in its queue, oldest first."""
     waiting = slice_.waiting
     return np.concatenate([slice_.females(side), waiting[ROW, waiting[KIND] == side]])
-
-
-def tag_anew(side: Side) -> None:
-    """Give the stored rows the tags of a changed lineage; rows keep their numbers, and so references hold."""
-    for shelf in side.shelves:
-        shelf.lifetime = side.size
-        tail = shelf.store.ts.tail
-        dimensions, words = side.tag_widths
-        shelf.leaves = [RowBuffer("int32", tail) for _ in range(dimensions)]
-        shelf.words = [RowBuffer("int64", tail) for _ in range(words)]
-        if side.is_uniform:
-            continue
-        columns: dict[int, pa.Array] = {
-            column: stored(shelf.store.columns[len(side.verified) + slot])
-            for slot, column in enumerate(side.columns)
-        }
-        batch = Batch(shelf.store.ts.live, [columns.get(i) for i in range(len(side.types))])
-        tags, _ = side.lineage.tag(batch.column, batch.length)
-        leaves = [*tags.leaves, *([births_of(shelf)] if side.births_matter else [])]
-        for buffer, values in zip((*shelf.leaves, *shelf.words), (*leaves, *tags.words), strict=True):
-            buffer.append(values)
 
 
 def longest_of(side: Side, index: QueryIndex, of: int) -> NDArray:

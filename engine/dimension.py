@@ -10,6 +10,7 @@ or up to one: a constant, or what comes right after it. Sorted, the cuts part th
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from functools import lru_cache
 from itertools import compress
@@ -222,6 +223,31 @@ class Dimension:
         if self.is_text:
             return np.array([self._ranks.get(cut, 0) for cut in cuts], np.int64)
         return np.searchsorted(self.cuts, cuts)
+
+    def carried(self, before: Dimension) -> tuple[NDArray, NDArray]:
+        """For each leaf that the same expression had before: which leaf that is now, int32, and whether it
+        is one; of a leaf that new cuts have split only the values can tell."""
+        count = len(before.cuts) + 1
+        low, high = np.zeros(before.leaf_count, np.int32), np.zeros(before.leaf_count, np.int32)
+        low[1:count] = self._cuts_up_to(before.cuts, is_with=True)
+        high[: count - 1] = self._cuts_up_to(before.cuts, is_with=False)
+        high[count - 1] = len(self.cuts)
+        low[before.null_leaf] = high[before.null_leaf] = self.null_leaf
+        is_one = low == high
+        if self._equals is not None:
+            kept = np.zeros(self.leaf_count, np.bool_)
+            kept[self._leaves], kept[self.null_leaf] = True, True
+            low[~kept[low]] = 0
+        if before._equals is not None:  # its leaf 0 has every other text
+            is_one[0] = self._equals is not None and set(self._ranks) <= set(before._ranks)
+            low[0] = 0
+        return low, is_one
+
+    def _cuts_up_to(self, cuts: Any, is_with: bool) -> Any:
+        """How many of the cuts here are below each of some others, or not above it."""
+        if self.is_text:
+            return [(bisect_right if is_with else bisect_left)(self.cuts, cut) for cut in cuts]
+        return np.searchsorted(self.cuts, cuts, side="right" if is_with else "left")
 
     def find(self, rows: Rows, leaves: NDArray[np.int32]) -> None:
         """Fill the leaves of the rows."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from .dimension import Bound, Comparisons, Dimension, Split, split
 from .errors import DataError
 from .evaluate import Rows
 from .expression import Expression
-from .functions import as_array, select
+from .functions import as_array, may_raise, select
 from .functions.values import truths
 from .kernels.lineage import set_bit
 
@@ -35,6 +36,15 @@ class Tags:
 
     leaves: NDArray[np.int32]
     words: NDArray[np.int64]
+
+    @property
+    def arrays(self) -> list[NDArray]:
+        """Leaves, then words, an array each."""
+        return [*self.leaves, *self.words]
+
+    def take(self, positions: NDArray | slice) -> Tags:
+        """Those of some of the rows."""
+        return Tags(self.leaves[:, positions], self.words[:, positions])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,13 +101,24 @@ class Lineage:
             self._splits = [known.get(one) or split(one) for one in self._order]
             self._compared = {}
             self._compare(0)
+        self._bits: dict[Expression, int]
         self._users: dict[Expression, list[Expression]] = {}
         for predicate, parts in zip(self._order, self._splits, strict=True):
             if parts.rest is not None and predicate is not None:
                 self._users.setdefault(parts.rest, []).append(predicate)
-        self._bits = {rest: place for place, rest in enumerate(self._users)}
-        self.words = (len(self._bits) + WORD_BITS - 1) // WORD_BITS
+        self._bits = self._places({} if previous is None else previous._bits)
+        self.words = max(self._bits.values(), default=-1) // WORD_BITS + 1
         self._set_intervals()
+
+    def _places(self, before: dict[Expression, int]) -> dict[Expression, int]:
+        """A bit for every rest: the one it had, so that tags can be carried over by the word; others get what
+        is free. All are numbered anew where half of the words would be empty."""
+        kept = {rest: before[rest] for rest in self._users if rest in before}
+        if 2 * len(self._users) < max(kept.values(), default=0) - WORD_BITS:
+            kept = {}
+        taken = set(kept.values())
+        free = (place for place in count() if place not in taken)
+        return {rest: kept[rest] if rest in kept else next(free) for rest in self._users}
 
     def _compare(self, first: int) -> None:
         """Gather the comparisons of the predicates from number `first` on, by subject."""
@@ -140,6 +161,19 @@ class Lineage:
     @cached_property
     def _numbers(self) -> dict[Expression | None, int]:
         return {predicate: number for number, predicate in enumerate(self._order)}
+
+    @property
+    def predicates(self) -> list[Expression | None]:
+        """Those given, each once."""
+        return self._order
+
+    def is_like(self, other: Lineage) -> bool:
+        """Whether tags by the other are tags by this."""
+        return self is other or (
+            self._order == other._order
+            and self._bits == other._bits
+            and list(self._compared) == list(other._compared)
+        )
 
     def knows(self, predicate: Expression | None) -> bool:
         """Whether a predicate is among those given."""
@@ -197,19 +231,85 @@ class Lineage:
             dimension.find(rows, tags.leaves[at])
         failures: list[Failure] = []
         for rest in self._bits:
-            mask, failed = self._truth(rest, rows, tags.leaves)
-            failures += failed
-            if len(mask):
-                word, bit = self._bit(rest)
-                set_bit(np.frombuffer(mask.buffers()[1], np.uint8), mask.offset, tags.words[word], bit)
+            failures += self._set_truth(rest, self._users[rest], rows, tags)
         return tags, failures
+
+    def carry(
+        self, before: Lineage, tags: Tags, column: Callable[[int], pa.Array], length: int
+    ) -> tuple[Tags, list[Failure]]:
+        """Tags of rows that were tagged by the lineage before, without looking again at what that knew.
+
+        A leaf that is still one is renumbered; rows of one that new constants have split are looked at, and
+        all rows for an expression that is new.
+        """
+        if before.is_like(self):
+            return tags, []
+        rows = Rows(column, length)
+        known = {dimension.expression: at for at, dimension in enumerate(before.dimensions)}
+        leaves = np.empty((len(self.dimensions), length), np.int32)
+        for at, dimension in enumerate(self.dimensions):
+            was = known.get(dimension.expression)
+            if was is None:
+                dimension.find(rows, leaves[at])
+                continue
+            now, is_one = dimension.carried(before.dimensions[was])
+            now.take(tags.leaves[was], out=leaves[at])
+            if not is_one.all():
+                split_up = np.flatnonzero(~is_one[tags.leaves[was]])
+                found = np.empty(len(split_up), np.int32)
+                dimension.find(rows.take(split_up), found)
+                leaves[at, split_up] = found
+        carried = Tags(leaves, self._carry_words(before, tags.words, length))
+        failures: list[Failure] = []
+        for rest, users in self._users.items():
+            new = [user for user in users if not before.knows(user)]
+            if rest not in before._bits:
+                failures += self._set_truth(rest, users, rows, carried)
+            elif new and may_raise(rest):  # it may not have been asked of rows that only these need
+                failures += self._set_truth(rest, new, rows, carried)
+        return carried, failures
+
+    def _carry_words(self, before: Lineage, words: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+        """Words with the bits of the rests that there were, and no others."""
+        carried = np.zeros((self.words, length), np.int64)
+        kept = [rest for rest in self._bits if rest in before._bits]
+        if all(self._bits[rest] == before._bits[rest] for rest in kept):
+            mask = np.zeros(self.words, np.int64)
+            for rest in kept:
+                word, bit = self._bit(rest)
+                mask[word] |= bit
+            shared = min(self.words, before.words)
+            np.bitwise_and(words[:shared], mask[:shared, None], out=carried[:shared])
+            return carried
+        for rest in kept:
+            (word, bit), (was, old) = self._bit(rest), before._bit(rest)
+            carried[word] |= np.where(words[was] & old, bit, 0)
+        return carried
+
+    def satisfied(self, predicate: Expression | None, tags: Tags) -> NDArray[np.bool_]:
+        """Of which rows the tags say that they satisfy the predicate."""
+        is_true = self._within(predicate, tags.leaves)
+        bits = self.demand(predicate).bits
+        for word in np.flatnonzero(bits).tolist():
+            is_true &= (tags.words[word] & bits[word]) == bits[word]
+        return is_true
 
     # -- rests, which may fail ----------------------------------------------------------------------
 
+    def _set_truth(
+        self, rest: Expression, users: Sequence[Expression], rows: Rows, tags: Tags
+    ) -> list[Failure]:
+        """Set the bit of a rest where it is true; which of the users it fails for."""
+        mask, failures = self._truth(rest, users, rows, tags.leaves)
+        if len(mask):
+            word, bit = self._bit(rest)
+            set_bit(np.frombuffer(mask.buffers()[1], np.uint8), mask.offset, tags.words[word], bit)
+        return failures
+
     def _truth(
-        self, rest: Expression, rows: Rows, leaves: NDArray[np.int32]
+        self, rest: Expression, users: Sequence[Expression], rows: Rows, leaves: NDArray[np.int32]
     ) -> tuple[pa.BooleanArray, list[Failure]]:
-        """Where the rest is true, without NULLs; if it fails on some rows, then only where it is needed."""
+        """Where the rest is true, without NULLs; if it fails on some rows, then only where users need it."""
         try:
             return truths(as_array(rows.value(rest), rows.length)), []
         except DataError:
@@ -220,7 +320,7 @@ class Lineage:
             return pa.array(mask), []
         except DataError:
             pass
-        needed = [self._within(user, leaves) for user in self._users[rest]]
+        needed = [self._within(user, leaves) for user in users]
         try:
             positions = np.flatnonzero(np.logical_or.reduce(needed))
             mask[positions[select(rest, rows.take(positions))]] = True
@@ -228,7 +328,7 @@ class Lineage:
         except DataError:
             pass
         failures: list[Failure] = []
-        for user, where in zip(self._users[rest], needed, strict=True):
+        for user, where in zip(users, needed, strict=True):
             positions = np.flatnonzero(where)
             try:
                 kept = select(rest, rows.take(positions))
@@ -239,11 +339,16 @@ class Lineage:
             mask[positions[kept]] = True
         return pa.array(mask), failures
 
-    def _within(self, predicate: Expression, leaves: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def _within(self, predicate: Expression | None, leaves: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Where the predicate's intervals hold."""
         demand = self.demand(predicate)
-        is_within = (leaves >= demand.low[:, None]) & (leaves <= demand.high[:, None])
-        return np.logical_and.reduce(is_within, axis=0, initial=True)
+        is_within = np.ones(leaves.shape[1], np.bool_)
+        for at, (low, high) in enumerate(zip(demand.low.tolist(), demand.high.tolist(), strict=True)):
+            if low > 0:
+                is_within &= leaves[at] >= low
+            if high < self.leaf_counts[at] - 1:
+                is_within &= leaves[at] <= high
+        return is_within
 
 
 def left_out(before: list[Expression | None], after: list[Expression | None]) -> int | None:

@@ -11,19 +11,22 @@ have kept, and nobody notices the difference. One that goes takes its join with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .arrangement import Arrangement
 from .join_maker import JoinMaker
+from .lineage import Lineage
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
+from .operators.stored_side import export_rows, remember
 from .plan import MemberNode
 from .push_down import Splitter, once
 from .queue import Queue
+from .roster import Roster
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
 
@@ -81,6 +84,8 @@ class LooseForm:
             alone = self._last = self._alone.pop(member)
             alone.join.settle()
             self._split.targets = [one.queues for one in self._alone.values()]
+            if self._alone:
+                self._remember(self._split, [*self._alone.values(), alone])
 
     def alter(self, member: Member, node: MemberNode) -> None:
         if self._split is None:
@@ -124,17 +129,30 @@ class LooseForm:
         former = self._join
         former.settle()
         self._rethought_at = RETHINK * sum(side.rows_in for side in former.sides)
-        rows = [numbered(side.export(), side.come + len(side.come_ts)) for side in former.sides]
-        self._split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
+        rows = [numbered(export_rows(side), side.come + len(side.come_ts)) for side in former.sides]
+        self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
+        split.lineages = [side.lineage for side in former.sides]
         for member in self.members:
             began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
             queues = Queue(began[0]), Queue(began[1])
             join = self._make.part(member.name, queues, self._arrange_alone)
             move(member, join)
             join.take_over(former, rows)
-            join.refresh()
             self._alone[member] = Alone(join, queues)
-        self._split.targets = [alone.queues for alone in self._alone.values()]
+        self._remember(split, self._alone.values())
+        for alone in self._alone.values():
+            alone.join.refresh()
+        split.targets = [alone.queues for alone in self._alone.values()]
+
+    def _remember(self, split: Splitter, joins: Iterable[Alone]) -> None:
+        """Let rows be known by what all members ask, so that all can be together again with what is known."""
+        predicates = Roster.of(list(self._alone)).predicates
+        split.lineages = [
+            Lineage(asked, former) for asked, former in zip(predicates, split.lineages, strict=True)
+        ]
+        for alone in joins:
+            for side, lineage in zip(alone.join.sides, split.lineages, strict=True):
+                remember(side, lineage)
 
     def _unite(self, split: Splitter) -> None:
         """Let all have one join again, with the rows that any of theirs hold; then let others in."""
@@ -145,7 +163,7 @@ class LooseForm:
         for queue, waiting in zip(self._make.queues, former.queues, strict=True):
             for batch in reversed(waiting.batches):
                 queue.put_back(batch)
-        held = [[one.join.sides[n].export() for one in joins] for n in (0, 1)]
+        held = [[export_rows(one.join.sides[n]) for one in joins] for n in (0, 1)]
         rows = [once([part for part in parts if part is not None]) for parts in held]
         self._join = self._together()
         for member in self._alone:

@@ -11,25 +11,27 @@ dealt out again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from .arrangement import Arrangement, Part
-from .batch import NO_ROWS
 from .join_maker import JoinMaker
+from .known_tags import tagged
 from .lineage import Lineage
 from .member import Member
 from .operator import Counters, Operator, Stateless
 from .operators.join import WindowJoin
+from .operators.stored_side import export_rows, known_by
 from .operators.union import Union
 from .plan import MemberNode
 from .queue import Outlet, Queue
+from .roster import Roster
 from .scheduler import QUANTUM_ROWS
-from .stored_rows import StoredRows
+from .stored_rows import StoredRows, joined
 
 
 class PartJoin:
@@ -99,10 +101,14 @@ class PushDown:
         """Cut the parts anew for the members there are, and deal the rows out again."""
         self._drain()
         self.settle()
-        rows = self._collect()
+        predicates = Roster.of(self.members).predicates
+        self._split.lineages = [
+            Lineage(asked, former) for asked, former in zip(predicates, self._split.lineages, strict=True)
+        ]
+        rows, queues = self._collect(), self._waiting()
         old, self._parts = self._parts, []
         for number, part in enumerate(self._cuts()):
-            self._parts.append(self._open(part, number, old, rows))
+            self._parts.append(self._open(part, number, old, rows, (copy_of(queues[0]), copy_of(queues[1]))))
         self._split.targets = [part.queues for part in self._parts]
         self._unite()
 
@@ -129,15 +135,19 @@ class PushDown:
     def _arrange_part(self, part: Part, join: WindowJoin) -> Arrangement:
         return replace(self._make.arrange(join), part=part)
 
-    def _open(self, part: Part, number: int, old: list[PartJoin], rows: list[StoredRows | None]) -> PartJoin:
+    def _open(
+        self,
+        part: Part,
+        number: int,
+        old: list[PartJoin],
+        rows: list[StoredRows | None],
+        queues: tuple[Queue, Queue],
+    ) -> PartJoin:
         """The join of a part, holding its share of the rows."""
-        queues = (
-            (copy_of(old[0].queues[0]), copy_of(old[0].queues[1]))
-            if old
-            else (Queue(self._split.began[0]), Queue(self._split.began[1]))
-        )
         join = self._make.part(f"part {number + 1}", queues, partial(self._arrange_part, part), self._fail)
         opened = PartJoin(part, join, queues)
+        for side, lineage in zip(join.sides, self._split.lineages, strict=True):
+            side.lineage = lineage
         before = old[0].join if old else None
         for member in self.members:
             stand_in = Member(member.name, member.node, member.counting, is_new=member.is_new)
@@ -155,12 +165,22 @@ class PushDown:
         return opened
 
     def _collect(self) -> list[StoredRows | None]:
-        """The rows of both sides that some part holds, each once."""
-        rows = []
-        for number in (0, 1):
-            held = [part.join.sides[number].export() for part in self._parts]
-            rows.append(once([one for one in held if one is not None]))
-        return rows
+        """The rows of both sides that some part holds, each once, and what members ask of them."""
+        found: list[StoredRows | None] = []
+        for number, lineage in enumerate(self._split.lineages):
+            sides = [part.join.sides[number] for part in self._parts]
+            rows = once([one for one in map(export_rows, sides) if one is not None])
+            found.append(None if rows is None else known_by(sides[0], rows, lineage))
+        return found
+
+    def _waiting(self) -> tuple[Queue, Queue]:
+        """What waits for each part, and what members ask of that."""
+        if not self._parts:
+            return Queue(self._split.began[0]), Queue(self._split.began[1])
+        left, right = map(copy_of, self._parts[0].queues)
+        for queue, lineage in zip((left, right), self._split.lineages, strict=True):
+            queue.batches = deque(tagged(batch, lineage) for batch in queue.batches)
+        return left, right
 
     def _drain(self) -> None:
         """Let the parts finish what they have begun."""
@@ -200,7 +220,10 @@ class PushDown:
 
 
 class Splitter(Stateless):
-    """Gives what comes to every part, which takes its own rows of it."""
+    """Gives what comes to every part, which takes its own rows of it.
+
+    Conditions are evaluated here, once for all parts.
+    """
 
     def __init__(self, queues: tuple[Queue, Queue], name: str, changed: Callable[[], None]) -> None:
         self.name = name
@@ -212,6 +235,8 @@ class Splitter(Stateless):
         self._is_retired = False
         self._changed = changed
         self.targets: list[tuple[Queue, Queue]] = []
+        self.lineages = [Lineage(()), Lineage(())]
+        """Of what all parts ask of the rows of each side."""
 
     def retire(self) -> None:
         """Others take what comes from now on."""
@@ -225,7 +250,7 @@ class Splitter(Stateless):
             return True
         for number, queue in enumerate(self.inputs):
             while queue.batches:
-                batch = queue.pop()
+                batch = tagged(queue.pop(), self.lineages[number])
                 self.counters.rows_in += batch.length
                 self.counters.rows_out += batch.length
                 for target in self.targets:
@@ -258,12 +283,6 @@ def once(parts: list[StoredRows]) -> StoredRows | None:
     """Rows of several parts, each once, in the order of their places."""
     if not parts:
         return None
-    merged = StoredRows(
-        np.concatenate([NO_ROWS, *(part.ts for part in parts)]),
-        np.concatenate([NO_ROWS, *(part.places for part in parts)]),
-        np.concatenate([NO_ROWS, *(part.keys for part in parts)]),
-        np.concatenate([part.births for part in parts]),
-        [pa.concat_arrays(columns) for columns in zip(*(part.arrays for part in parts), strict=True)],
-    )
-    _, first = np.unique(merged.places, return_index=True)
-    return merged.take(first)
+    rows = joined(parts)
+    _, first = np.unique(rows.places, return_index=True)
+    return rows.take(first)

@@ -6,6 +6,7 @@ Rows have numbers that only grow; the oldest leave first, all at the same age, s
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
     words   bits of the predicates that no dimension covers
     takers  where few members are given pairs, a bit for each whose predicate it satisfies
+    memory  tags by a lineage of others than the side's own members (see side.py)
     births  how often the stored columns had changed when it came; what came before a column was kept lacks it
 """
 
@@ -47,6 +48,8 @@ class Shelf:
         self.places = RowBuffer("int64") if by_place or numbered else None
         self.leaves = [RowBuffer("int32") for _ in range(dimensions)]
         self.words = [RowBuffer("int64") for _ in range(words)]
+        self.memory: list[RowBuffer] = []
+        """Leaves, then words."""
         self.births: RowBuffer | None = None
         self.takers: RowBuffer | None = None
         self.key_counts: KeyCounts | None = None
@@ -71,6 +74,7 @@ class Shelf:
         leaves: Sequence[NDArray],
         words: Sequence[NDArray],
         births: int | NDArray,
+        memory: Sequence[NDArray] = (),
     ) -> None:
         """Add rows, none older than those there; the index takes their keys and inserts them when probed."""
         if self.births is None and not (isinstance(births, int) and births == 0):
@@ -81,7 +85,8 @@ class Shelf:
         if self.places is not None:
             assert places is not None, "rows of a ROWS window have places"
             self.places.append(places)
-        for buffer, values in zip((*self.leaves, *self.words), (*leaves, *words), strict=True):
+        tags = (*self.leaves, *self.words, *self.memory)
+        for buffer, values in zip(tags, (*leaves, *words, *memory), strict=True):
             buffer.append(values)
         if self.births is not None:
             self.births.append(np.broadcast_to(np.asarray(births, np.int32), len(ts)))
@@ -107,7 +112,14 @@ class Shelf:
     def buffers(self) -> list[RowBuffer]:
         """What is kept beside the store and the index."""
         extra = [one for one in (self.places, self.births, self.takers) if one is not None]
-        return [*extra, *self.leaves, *self.words]
+        return [*extra, *self.leaves, *self.words, *self.memory]
+
+    def tag(self, leaves: Sequence[NDArray], words: Sequence[NDArray], memory: Sequence[NDArray]) -> None:
+        """Give all rows other tags; who has the old ones keeps them."""
+        tail = self.store.ts.tail
+        self.leaves, self.words, self.memory = (
+            [filled(values, tail) for values in group] for group in (leaves, words, memory)
+        )
 
     def reindex(self, kind: str) -> None:
         """Change the index, keeping what it holds; between batches only."""
@@ -130,3 +142,10 @@ class Shelf:
         for buffer in self.buffers:
             buffer._check()
             assert (buffer.tail, buffer.end) == (self.store.ts.tail, self.store.ts.end), "rows without tags"
+
+
+def filled(values: NDArray, first_row: int) -> RowBuffer:
+    """A buffer that holds these from a row number on."""
+    buffer = RowBuffer(values.dtype, first_row)
+    buffer.append(values)
+    return buffer

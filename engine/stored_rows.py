@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .known_tags import Known, merged
 from .shelf import Shelf
 from .store import FixedColumn, TextColumn
 
 
 @dataclass(slots=True)
 class StoredRows:
-    """Rows as they are stored: times, places in the stream (if kept), keys, births, columns."""
+    """Rows as they are stored: times, places in the stream (if kept), keys, births, columns, and what is
+    known of them."""
 
     ts: NDArray
     places: NDArray
     keys: NDArray
     births: NDArray
     arrays: list[pa.Array]
+    known: Known
 
     def take(self, positions: NDArray) -> StoredRows:
         arrow = pa.array(positions)
@@ -30,7 +34,22 @@ class StoredRows:
             self.keys[positions],
             self.births[positions],
             [array.take(arrow) for array in self.arrays],
+            self.known.take(positions),
         )
+
+
+def joined(parts: Sequence[StoredRows]) -> StoredRows:
+    """All rows of some parts, one after the other; known by the lineage of the first."""
+    lineage = parts[0].known.lineage
+    assert all(part.known.lineage.is_like(lineage) for part in parts), "tags that do not compare"
+    return StoredRows(
+        np.concatenate([part.ts for part in parts]),
+        np.concatenate([part.places for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.births for part in parts]),
+        [pa.concat_arrays(columns) for columns in zip(*(part.arrays for part in parts), strict=True)],
+        Known(lineage, merged([part.known.tags for part in parts])),
+    )
 
 
 def births_of(shelf: Shelf) -> NDArray:

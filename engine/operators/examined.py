@@ -15,7 +15,7 @@ from ..lineage import Failure
 class Needed:
     """Of a batch: positions of the rows some member needs (None: all), and of these how long each lives
     (None: all alike), how far it looks back (None: as far as there are rows), its leaves and words. And how
-    long all rows live, 0 for those nobody needs, and which predicates fail."""
+    long all rows live, 0 for those nobody needs, which predicates fail, and what others want to be known."""
 
     there: NDArray | None = None
     lifetime: NDArray | None = None
@@ -24,6 +24,7 @@ class Needed:
     words: tuple[NDArray, ...] = ()
     lifetimes: NDArray | None = None
     failures: list[Failure] = field(default_factory=list)
+    memory: tuple[NDArray, ...] = ()
 
     def take(self, positions: NDArray) -> Needed:
         """Some of these rows."""
@@ -35,6 +36,7 @@ class Needed:
             tuple(values[positions] for values in self.words),
             self.lifetimes,
             self.failures,
+            tuple(values[positions] for values in self.memory),
         )
 
 

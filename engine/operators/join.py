@@ -54,6 +54,7 @@ from .direction import Direction, set_out
 from .found_pairs import batches_of, merge_found, tags_of, verify_pairs
 from .set_probes import is_worth_cutting
 from .side import Side
+from .stored_side import adopt, rearrange
 from .take_rows import Fault, take_rows
 
 FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
@@ -168,7 +169,7 @@ class WindowJoin:
         for side, before, held in zip(self.sides, former.sides, rows, strict=True):
             side.follow(before)
             if held is not None:
-                side.adopt(held)
+                adopt(side, held)
 
     def reconsider(self) -> None:
         """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
@@ -236,7 +237,7 @@ class WindowJoin:
             if kind != side.index_kind:
                 side.reindex(kind)
             if must:
-                side.rearrange()
+                rearrange(side)
             side.expire(self._now)
 
     def settle(self) -> None:

@@ -7,7 +7,7 @@ Dropped: a row at the age of its shelf.
 
 Every distinct condition on the stream is evaluated once per batch, whatever the number of members; what
 a row satisfies is kept with it (its lineage). Where all members ask the same, rows are filtered and nothing
-needs to be kept.
+needs to be kept. What becomes of the stored rows when members come and go is in stored_side.py.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..kernels.bounds import silence_displaced
 from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
+from ..known_tags import tags_of
 from ..lineage import Demand, Failure, Lineage
 from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
@@ -38,9 +39,8 @@ from ..roster import Roster
 from ..shelf import Shelf
 from ..shelves_view import ShelvesView
 from ..store import valid_bytes
-from ..stored_rows import StoredRows, births_of, stored
+from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
-from ..window import FOREVER
 from .examined import Examined, Needed
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
@@ -78,6 +78,12 @@ class Side:
         self.is_uniform = True
         """All members ask for `predicate`, and nothing else is kept."""
         self.lineage = Lineage(())
+        self.memory: Lineage | None = None
+        """Of others who have joins over the same rows: what is known by it is kept with rows, for them."""
+        self.tagged_by = Lineage([None])
+        """The lineage of the tags that stored rows have."""
+        self.remembered_by: Lineage | None = None
+        """That of what is kept for others."""
         self._asked: tuple[Roster, Demand] | None = None
         """The members whose demands were last asked for, until they change."""
         self.dealt: Demand | None = None
@@ -127,7 +133,7 @@ class Side:
 
     def examine(self, batch: Batch) -> Examined:
         """What a batch will mean to this side; nothing changes yet."""
-        needed = self._needed(batch, self.generation)
+        needed = self.needed(batch, self.generation)
         rows = batch if needed.there is None else batch.take(needed.there)
         try:
             keys = [evaluate(key, rows.column, rows.length) for key in self.common.keys]
@@ -162,10 +168,8 @@ class Side:
         self.come += len(self.come_ts)
         for shelf in self.shelves:
             shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
-        self.come_ts = self.ts = self.low = self.high = self.places = self.takers = NO_ROWS
-        self._refs = None
-        self.leaves, self.words = self._no_tags()
-        self.reach = None
+        self.come_ts = NO_ROWS
+        self.forget_batch()
         if examined is None:
             return
         assert not examined.failures, "rows on which something fails are not taken in"
@@ -202,14 +206,27 @@ class Side:
             kept = zip(keys, codes, self.key_types, strict=True)
             texts = [key if type_ is SqlType.VARCHAR else pa.array(code) for key, code, type_ in kept]
             arrays = texts + arrays
-        self._shelve(arrays, own, needed.lifetime, self.generation)
+        self.shelve(arrays, own, needed, self.generation)
 
-    def _needed(self, batch: Batch, births: int | NDArray) -> Needed:
+    def forget_batch(self) -> None:
+        """No rows are being worked."""
+        self.ts = self.low = self.high = self.places = self.takers = NO_ROWS
+        self._refs = None
+        self.leaves, self.words = self._no_tags()
+        self.reach = None
+
+    def needed(self, batch: Batch, births: int | NDArray) -> Needed:
         """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
-        if self.is_uniform:
-            return self._needed_by_all(batch)
+        needed = self._needed_by_all(batch) if self.is_uniform else self._needed_by_some(batch, births)
+        if self.memory is not None:
+            tags, _ = tags_of(batch, self.memory)
+            needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
+        return needed
+
+    def _needed_by_some(self, batch: Batch, births: int | NDArray) -> Needed:
+        """The same where members ask for different things."""
         assert self.query_index is not None, "members without an index"
-        tags, failures = self.lineage.tag(batch.column, batch.length)
+        tags, failures = tags_of(batch, self.lineage)
         needed = Needed(leaves=tuple(tags.leaves), words=tuple(tags.words), failures=failures)
         if self.births_matter:
             needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
@@ -240,6 +257,10 @@ class Side:
         """The same where all members ask for one and the same predicate."""
         if self.predicate is None:
             return Needed()
+        known = batch.known
+        if known is not None and known.lineage.knows(self.predicate):
+            there = np.flatnonzero(known.lineage.satisfied(self.predicate, known.tags))
+            return Needed(None if len(there) == batch.length else there)
         try:
             there = selected(evaluate_predicate(self.predicate, batch.column, batch.length))
         except DataError:
@@ -271,18 +292,18 @@ class Side:
         dimensions, words = self.tag_widths
         return (np.empty(0, np.int32),) * dimensions, (NO_ROWS,) * words
 
-    def _shelve(
-        self, arrays: Sequence[pa.Array], keys: NDArray, lifetime: NDArray | None, births: int | NDArray
+    def shelve(
+        self, arrays: Sequence[pa.Array], keys: NDArray, needed: Needed, births: int | NDArray
     ) -> None:
         """Each row to the shelf of its lifetime; `refs` says where each is."""
-        self.takers = self._find_takers()
+        self.takers = self.find_takers(self.leaves, self.words, len(self.ts))
         places = self.places if self.is_numbered else None
-        ends = None if lifetime is None else self._ends_of(lifetime)
+        ends = None if needed.lifetime is None else self.ends_of(needed.lifetime)
         if ends is None or (len(ends) and (ends == ends[0]).all()):
             number = self._shelf_of(self.size if ends is None else int(ends[0]))
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
-            shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births)
+            shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births, needed.memory)
             if shelf.takers is not None:
                 shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
@@ -299,12 +320,13 @@ class Side:
                 [array.take(positions) for array in arrays],
                 [values[rows] for values in self.leaves], [values[rows] for values in self.words],
                 births if isinstance(births, int) else births[rows],
+                [values[rows] for values in needed.memory],
             )  # fmt: skip
             if shelf.takers is not None:
                 shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
-    def _ends_of(self, lifetime: NDArray) -> NDArray:
+    def ends_of(self, lifetime: NDArray) -> NDArray:
         """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
         allowed = self._allowed
         if allowed is None:
@@ -321,17 +343,21 @@ class Side:
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
         shelf.takers = None if self.dealt is None else RowBuffer("int64")
+        if self.memory is not None:
+            kinds = ["int32"] * len(self.memory.dimensions) + ["int64"] * self.memory.words
+            shelf.memory = [RowBuffer(kind) for kind in kinds]
         self.shelves.append(shelf)
         return len(self.shelves) - 1
 
-    def _find_takers(self) -> NDArray:
-        """Who takes the rows of the batch."""
+    def find_takers(self, leaves: Sequence[NDArray], words: Sequence[NDArray], length: int) -> NDArray:
+        """Who takes rows with these tags."""
         if self.dealt is None:
             return NO_ROWS
-        leaves = as_matrix(self.leaves, len(self.ts), np.int32)
-        words = as_matrix(self.words, len(self.ts), np.int64)
-        takers = np.empty(len(self.ts), np.int64)
-        find_takers(leaves, words, self.dealt.low, self.dealt.high, self.dealt.bits, takers)
+        takers = np.empty(length, np.int64)
+        find_takers(
+            as_matrix(leaves, length, np.int32), as_matrix(words, length, np.int64),
+            self.dealt.low, self.dealt.high, self.dealt.bits, takers,
+        )  # fmt: skip
         return takers
 
     @property
@@ -470,7 +496,9 @@ class Side:
             and ((arrangement.by_lifetime and arrangement.part is None) or predicates[0] is None)
         )
         self.predicate = predicates[0] if self.is_uniform else None
-        self.lineage = Lineage(() if self.is_uniform else predicates, self.lineage)
+        asked = [] if self.is_uniform else predicates
+        if self.lineage.predicates != asked:
+            self.lineage = Lineage(asked, self.lineage)
         self._asked = self.dealt = None
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
@@ -504,30 +532,6 @@ class Side:
         births = [int(births_of(shelf)[0]) for shelf in self.shelves if len(shelf)]
         return min(births, default=self.generation)
 
-    def rearrange(self) -> None:
-        """Lay the stored rows out anew: what each satisfies now, how long it lives, on which shelf."""
-        rows = self.export()
-        self.shelves = []
-        if rows is not None:
-            self.load(rows)
-
-    def export(self) -> StoredRows | None:
-        """All stored rows, in the order in which they came."""
-        old = [shelf for shelf in self.shelves if len(shelf)]
-        if not old:
-            return None
-        rows = StoredRows(
-            np.concatenate([shelf.store.ts.live for shelf in old]),
-            np.concatenate([shelf.places.live for shelf in old if shelf.places is not None] or [NO_ROWS]),
-            np.concatenate([shelf.index.keys for shelf in old]),
-            np.concatenate([births_of(shelf) for shelf in old]),
-            [
-                pa.concat_arrays([stored(shelf.store.columns[slot]) for shelf in old])
-                for slot in range(len(old[0].store.columns))
-            ],
-        )
-        return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
-
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.come + len(former.come_ts)
@@ -536,28 +540,6 @@ class Side:
         self.before = former.before[0] + former.found, former.before[1] + former.met
         self.columns, self.generation = list(former.columns), former.generation
         self.since = dict(former.since)
-
-    def adopt(self, rows: StoredRows) -> None:
-        """Hold rows of another side, all of one lifetime, until members say what is needed of them."""
-        types = [*self.verified, *(self.types[i] for i in self.columns)]
-        shelf = Shelf(FOREVER, types, self.by_place, True, "scan", 0, 0)
-        shelf.append(rows.ts, rows.places, rows.keys, rows.arrays, (), (), rows.births)
-        self.shelves = [shelf]
-        self.is_uniform = False
-
-    def load(self, rows: StoredRows) -> None:
-        """Put rows that came earlier on shelves, as far as they are needed."""
-        columns = dict(zip(self.columns, rows.arrays[len(self.verified) :], strict=True))
-        batch = Batch(rows.ts, [columns.get(i) for i in range(len(self.types))])
-        needed = self._needed(batch, rows.births)
-        rows = rows if needed.there is None else rows.take(needed.there)
-        self.ts, self.places = rows.ts, rows.places
-        self.leaves, self.words = needed.leaves, needed.words
-        self._shelve(rows.arrays, rows.keys, needed.lifetime, rows.births)
-        self.ts = self.places = NO_ROWS
-        self._refs = None
-        self.leaves, self.words = self._no_tags()
-        self.reach = None
 
     def _check(self) -> None:
         for shelf in self.shelves:
