@@ -148,6 +148,6 @@ def test_many_matches_are_counted_by_key_and_few_are_not() -> None:
                 columns = {"ts": ts, "k": rng.integers(0, keys, 3_000), "v": np.zeros(3_000, np.int64)}
                 engine.push(stream, columns)
         (group,) = engine._runtime.groups.values()
-        assert group.joins[0]._by_key == by_key
+        assert group.joins[0]._counter.by_key == by_key
         assert query.count > 0
         engine._runtime._check()

@@ -21,6 +21,8 @@ from .side import Side, as_matrix
 
 MAX_TEXT_BYTES = 1 << 30  # in one batch of pairs: Arrow's strings end at twice that
 
+MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
+
 Pairs = tuple[NDArray, NDArray, NDArray]
 
 

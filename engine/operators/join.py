@@ -24,44 +24,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..arrangement import Arrangement
-from ..batch import NO_ROWS, View
-from ..cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
-from ..cell_counts import CellCounts
 from ..coverage import note_coverage
-from ..indexes.hash import HashIndex
-from ..indexes.index import Probes
-from ..kernels.cells import TOGETHER, add_pairs
-from ..kernels.pairs import take_pairs_of
-from ..kernels.slices import Slices
-from ..key_counts import MAX_WIDTH
 from ..member import Member
-from ..member_index import cells_of, demands_of, index_members
+from ..member_index import index_members
 from ..operator import Counters
-from ..plan import EQUALITY, CommonJoin, MemberNode
-from ..query_index import QueryIndex, split_by_member
+from ..plan import CommonJoin, MemberNode
 from ..queue import Outlet, Queue, nobody
 from ..roster import Roster
-from ..shelf import Shelf
 from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..window import MAX_TS
-from .dealer import Dealer
 from .direction import Direction, set_out
-from .found_pairs import batches_of, merge_found, tags_of, verify_pairs
-from .set_probes import is_worth_cutting
+from .pair_counter import PairCounter
+from .pair_giver import PairGiver
 from .side import Side
 from .stored_side import adopt, rearrange
 from .take_rows import Fault, take_rows
 
 FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
-FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
 QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
-MAX_ENTRIES = 1 << 20  # pairs times members sorted out at once
 
 
 class WindowJoin:
@@ -112,22 +95,8 @@ class WindowJoin:
         """Whether that was just now: what can wait for more of them is not thought over."""
         self._quiet = 0
         """Rows since members came or went."""
-        self._counted: list[Member] = []
-        self._delivered: list[Member] = []
-        self._count_index: QueryIndex | None = None
-        self._report_index: QueryIndex | None = None
-        self._read: list[list[int]] = [[], []]
-        """Columns of each side that members are given."""
-        self._to_all = False
-        self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
-        """What the members that are given pairs ask of the tags of both rows (see lineage.py)."""
-        self._dealer: Dealer | None = None
-        self._cells: CellCounts | None = None
-        self._in_cells = 0
-        self._by_key = False
-        """Whether pairs are counted by key and not found."""
-        self._unsettled = False
-        """Whether pairs have been counted since the members' counts were brought up to date."""
+        self._counter = PairCounter(common, self.sides, self.counters)
+        self._giver = PairGiver(self.sides, self._counter, self.counters)
         self._directions: list[Direction] = []
         self._working = False
         self._faults: list[Fault] = []
@@ -197,35 +166,14 @@ class WindowJoin:
         new = [member for member in self.members if member.is_new]
         must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
         counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
-        self._counted, self._delivered = counted.members, delivered.members
         whole = index_members(roster, self.sides)
-        self._count_index = self._report_index = whole
-        if self._counted and self._delivered:
-            self._count_index, self._report_index = (
-                index_members(counted, self.sides),
-                index_members(delivered, self.sides),
-            )
-        self._read = [
-            sorted({i for member in self._delivered for i in member.node.sides[side].columns})
-            for side in (0, 1)
-        ]
-        # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
-        self._to_all = (
-            whole.is_plain
-            and not self._instants
-            and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
-        )
-        may_count = not (self._delivered or self._instants or self.left.verified or self.arrangement.routed)
-        self._cells = cells_of(roster, self.sides, whole.slices, self._cells) if may_count else None
-        self._by_key = self.arrangement.by_key and self.may_count_by_key
+        indexes = whole, whole
+        if len(counted) and len(delivered):
+            indexes = index_members(counted, self.sides), index_members(delivered, self.sides)
+        self._counter.refresh(roster, counted, indexes[0], whole, arrangement)
+        self._giver.refresh(delivered, indexes[1], whole, arrangement)
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
             shelf.key_counts = None  # rows move, and slices end elsewhere
-        if self._delivered:
-            demand = demands_of(delivered, self.sides)
-            self._demands = demand.low, demand.high, demand.bits
-        self._dealer = Dealer(delivered) if self._may_deal else None
-        for side in self.sides if self._dealer is not None else ():
-            side.dealt = None if side.is_uniform else side.demands(delivered)
         note_coverage(roster, self.sides, self._now)
         part = self.arrangement.part
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
@@ -242,16 +190,12 @@ class WindowJoin:
 
     def settle(self) -> None:
         """Bring the counts of the members that only count up to date."""
-        if self._count_index is None or not self._counted:
-            return
-        if not self._unsettled:
-            return
-        self._unsettled = False
-        self._in_cells = 0
-        found = self._count_index.settle() if self._cells is None else self._cells.settle()
-        for at in np.flatnonzero(found).tolist():
-            self._counted[at].found += int(found[at])
-        self.counters.rows_out += int(found.sum())
+        self._counter.settle()
+
+    @property
+    def may_count_by_key(self) -> bool:
+        """Whether pairs need not be found to be counted."""
+        return self._counter.may_count_by_key
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -270,11 +214,11 @@ class WindowJoin:
         if not self._working:
             return True  # what failed has gone
         # 1. find  2. merge by time  3. pass on
-        self._unsettled = True
-        if self._report_index is None or not self._delivered:
-            self._count()
+        self._counter.is_unsettled = True
+        if self._giver.members:
+            self._giver.give(self._directions)
         else:
-            self._deliver()
+            self._counter.count(self._directions)
         if all(direction.done and not direction.pending for direction in self._directions):
             self._working = False
             self._pass_time()
@@ -296,7 +240,7 @@ class WindowJoin:
             self.counters.rows_in += 0 if examined is None else examined.batch.length
         for side in self.sides:
             side.silence()
-        set_out(self._directions, self.sides, self._is_by_age)
+        set_out(self._directions, self.sides, self._counter.is_by_age)
         self._working = True
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
@@ -311,265 +255,6 @@ class WindowJoin:
                 told = True
         return told
 
-    # -- counting -----------------------------------------------------------------------------------
-
-    @property
-    def may_count_by_key(self) -> bool:
-        """Whether pairs need not be found to be counted: equal keys decide, and by few enough counters."""
-        index = self._count_index
-        if index is None or self._delivered or self._instants or self.left.verified:
-            return False
-        if self.common.condition != EQUALITY or not (index.is_plain or self._cells is not None):
-            return False
-        leaves = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
-        return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
-
-    def _is_by_age(self, side: Side, shelf: Shelf) -> bool:
-        """Whether pairs with rows of a shelf are counted by age and leaves, straight from its chains."""
-        index = self._count_index
-        if index is None or self._delivered or self._instants or self._by_key or self.left.verified:
-            return False
-        if not isinstance(shelf.index, HashIndex) or not (index.is_plain or self._cells is not None):
-            return False
-        reach = self.sides[1 - side.number].reach
-        if reach is not None and is_worth_cutting(side, reach, shelf, len(reach) * len(shelf)):
-            return False
-        return bool(index.slices[side.number].ends[-1] <= shelf.lifetime)
-
-    def _count(self) -> None:
-        index = self._count_index
-        assert index is not None, "members without an index"
-        for direction in self._directions:
-            side, probes = direction.side, direction.probes
-            assert probes is not None, "no batch is being worked"
-            if probes.done:
-                continue
-            probed, number = direction.shelf.index, side.number
-            if index.is_plain and not self._instants and not side.verified:
-                slices, histogram = index.slices[number], index.histogram(number)
-                if isinstance(probed, HashIndex) and probes.is_by_age:
-                    times, pos, size = direction.by.ts, direction.shelf.pos, direction.shelf.lifetime
-                    found, met = probed.run_ages(probes, times, pos, size, slices, histogram)
-                    side.found += found
-                    side.met += met
-                elif len(slices.ends) == 1 and not self._by_key:
-                    found = probed.run(probes, NO_ROWS, NO_ROWS, True)
-                    histogram[0] += found
-                    side.found += found
-                else:
-                    self._count_in(direction, probes, slices, histogram, None)
-            elif self._cells is not None:
-                slices, cells = self._cells.slices[number], self._cells.flat(number)
-                strides = self._cells.strides(number)
-                self._in_cells += self._count_in(direction, probes, slices, cells, strides)
-                if self._in_cells > MAX_PAIRS_IN_CELLS:
-                    self.settle()
-            else:
-                direction.fill()
-                self._count_pairs(index, number, *verify_pairs(self.sides, *direction.pairs_until(None)))
-
-    def _count_in(
-        self,
-        direction: Direction,
-        probes: Probes,
-        slices: Slices,
-        histogram: NDArray,
-        strides: tuple[int, int] | None,
-    ) -> int:
-        """Count pairs of a direction by the slice of their age and, with strides, their rows' leaves."""
-        number, by, shelf = direction.side.number, direction.by, direction.shelf
-        of_prober, leaves, stride = NO_ROWS, shelf.pos, 0
-        if strides is not None:
-            of_prober = np.zeros(len(by.ts), np.int64)
-            if by.leaves:
-                of_prober += by.leaves[0].astype(np.int64) * strides[1 - number]
-            if shelf.leaves:
-                leaves, stride = shelf.leaves[0], strides[number]
-        if self._by_key:
-            first = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
-            found = direction.key_counts(slices).run(
-                probes, by.ts, by.reach, shelf.index.keys, shelf.pos, leaves if stride else None,
-                (first, stride), histogram,
-            )  # fmt: skip
-            direction.side.found += found
-            return found
-        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
-        if isinstance(shelf.index, HashIndex):
-            cells = of_prober, leaves, stride
-            if probes.is_by_age:
-                found, met = shelf.index.run_young_cells(
-                    probes, by.ts, shelf.pos, shelf.lifetime, slices, histogram, cells
-                )
-                direction.side.met += met
-            else:
-                found = shelf.index.run_cells(probes, by.ts, shelf.pos, slices, histogram, cells)
-            direction.side.found += found
-            return found
-        direction.fill()
-        found, direction.at = direction.count, direction.count
-        add_pairs(
-            direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
-            of_prober, leaves.data, leaves.base, stride, slices.ends, slices.first, slices.shift, histogram,
-            np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64),
-        )  # fmt: skip
-        return found
-
-    def _count_pairs(
-        self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
-    ) -> None:
-        if not len(ts):
-            return
-        refs = left, right
-        age = self.sides[probed].ages(ts, refs[probed])
-        other = self.sides[1 - probed]
-        own_age = other.ages(ts, refs[1 - probed]) if other.by_place else None
-        tags = tags_of(self.sides, index, refs)
-        if self.arrangement.routed:
-            self._route(index, np.full(len(ts), probed, np.uint8), age, own_age, tags)
-        else:
-            index.count(probed, age, own_age, *tags)
-
-    def _route(
-        self,
-        index: QueryIndex,
-        probed: NDArray,
-        age: NDArray,
-        own_age: NDArray | None,
-        tags: tuple[NDArray, NDArray],
-    ) -> None:
-        """Count pairs by testing each against each member."""
-        room = max(len(self._counted), min(MAX_ENTRIES, len(age) * len(self._counted)))
-        members, pairs = np.empty(room, np.int32), np.empty(room, np.int32)
-        start = 0
-        while start < len(age):
-            count, start = index.report_each(probed, age, own_age, *tags, start, members, pairs)
-            found = np.bincount(members[:count], minlength=len(self._counted))
-            for member, more in zip(self._counted, found.tolist(), strict=True):
-                member.found += more
-                self.counters.rows_out += more
-
-    # -- delivering ---------------------------------------------------------------------------------
-
-    @property
-    def _may_deal(self) -> bool:
-        """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
-        few = 0 < len(self._delivered) <= FEW_MEMBERS and not self._counted and not self._to_all
-        return few and not (self._instants or self.left.verified or self.arrangement.routed)
-
-    def _deliver(self) -> None:
-        for direction in self._directions:
-            direction.fill()
-        if self._dealer is not None:
-            views = self._views()
-            for member, *pairs in self._dealer.deal(self._directions):
-                self._emit(member, views, *pairs)
-            return
-        ts, left, right = verify_pairs(self.sides, *merge_found(self._directions, self.sides))
-        if not len(ts):
-            return
-        index = self._report_index
-        assert index is not None, "members without an index"
-        views = self._views()
-        if self._to_all:
-            for member in self._delivered:
-                self._emit(member, views, ts, left, right)
-            if self._counted:
-                self._count_merged(ts, (left, right))
-            return
-        ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
-        tags = tags_of(self.sides, index, (left, right))
-        if len(self._delivered) <= FEW_MEMBERS and not self.arrangement.routed:
-            self._select(views, (ts, left, right), ages, tags)
-            if self._counted:
-                self._count_merged(ts, (left, right))
-            return
-        probed = (ages[1] > ages[0]).astype(np.uint8)
-        age = np.maximum(*ages)
-        own_age = np.minimum(*ages) if self._instants else None
-        self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
-        if self._counted:
-            self._count_merged(ts, (left, right))
-
-    def _count_merged(self, ts: NDArray, refs: tuple[NDArray, NDArray]) -> None:
-        """Count pairs of both directions for the members that only count."""
-        index = self._count_index
-        assert index is not None, "members without an index"
-        ages = [side.ages(ts, rows) for side, rows in zip(self.sides, refs, strict=True)]
-        for probed in (0, 1):
-            here = np.flatnonzero((ages[1] > ages[0]) == bool(probed))
-            if len(here):
-                own_age = ages[1 - probed][here] if self._instants else None
-                tags = tags_of(self.sides, index, (refs[0][here], refs[1][here]))
-                index.count(probed, ages[probed][here], own_age, *tags)
-
-    def _select(
-        self,
-        views: tuple[dict[int, View], dict[int, View]],
-        pairs: tuple[NDArray, NDArray, NDArray],
-        ages: list[NDArray],
-        tags: tuple[NDArray, NDArray],
-    ) -> None:
-        """Pass pairs on to a few members, each looking at all of them."""
-        ts, left, right = pairs
-        for member, low, high, bits in zip(self._delivered, *self._demands, strict=True):
-            some_ts, some_left, some_right = (np.empty(len(ts) + 1, np.int64) for _ in range(3))
-            count = take_pairs_of(
-                ts, left, right, ages[0], ages[1], tags[0], tags[1], member.sizes[0], member.sizes[1],
-                low, high, bits, some_ts, some_left, some_right,
-            )  # fmt: skip
-            if count == len(ts):
-                self._emit(member, views, ts, left, right)
-            elif count:
-                self._emit(member, views, some_ts[:count], some_left[:count], some_right[:count])
-
-    def _report(
-        self,
-        index: QueryIndex,
-        views: tuple[dict[int, View], dict[int, View]],
-        pairs: tuple[NDArray, NDArray, NDArray],
-        known: tuple[NDArray, NDArray, NDArray | None, NDArray, NDArray],
-    ) -> None:
-        """Pass pairs on to the members that take them."""
-        ts, left, right = pairs
-        probed, age, own_age, leaves, words = known
-        room = max(len(self._delivered), min(MAX_ENTRIES, len(ts) * len(self._delivered)))
-        members, positions = np.empty(room, np.int32), np.empty(room, np.int32)
-        ask = index.report_each if self.arrangement.routed else index.report
-        start = 0
-        while start < len(ts):
-            count, start = ask(probed, age, own_age, leaves, words, start, members, positions)
-            ids, starts, sorted_positions = split_by_member(
-                members[:count], positions[:count], len(self._delivered)
-            )
-            for i, one in enumerate(ids.tolist()):
-                taken = sorted_positions[starts[i] : starts[i + 1]]
-                member = self._delivered[one]
-                if len(taken) == len(ts):
-                    self._emit(member, views, ts, left, right)
-                else:
-                    self._emit(member, views, ts[taken], left[taken], right[taken])
-
-    def _views(self) -> tuple[dict[int, View], dict[int, View]]:
-        """The stored columns somebody reads, as they are now."""
-        left, right = (
-            {column: side.view(column) for column in columns}
-            for side, columns in zip(self.sides, self._read, strict=True)
-        )
-        return left, right
-
-    def _emit(
-        self,
-        member: Member,
-        views: tuple[dict[int, View], dict[int, View]],
-        ts: NDArray,
-        left: NDArray,
-        right: NDArray,
-    ) -> None:
-        for pairs in batches_of(member, views, ts, left, right):
-            member.found += pairs.length
-            self.counters.rows_out += pairs.length
-            member.output.put(pairs)
-
     # -- time ---------------------------------------------------------------------------------------
 
     def _pass_time(self) -> bool:
@@ -583,7 +268,7 @@ class WindowJoin:
                 if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
                     self._is_stale = True
             self.output.promise(now)
-            for member in self._delivered:
+            for member in self._giver.members:
                 member.output.promise(now)
         if now == MAX_TS and not self.output.closed:
             self.output.close()

@@ -63,8 +63,10 @@ def stay(side: Side) -> bool:
     ends = []
     for shelf in side.shelves:
         needed = side.needed(batch_of(side, shelf), births_of(shelf))
-        lifetimes = [side.size] if needed.lifetime is None else np.unique(side.ends_of(needed.lifetime))
-        if needed.there is not None or len(lifetimes) > 1 or (shelf.places is None) == side.is_numbered:
+        lifetimes = np.array([side.size]) if needed.lifetime is None else side.ends_of(needed.lifetime)
+        if needed.there is not None or (shelf.places is None) == side.is_numbered:
+            return False
+        if (lifetimes != lifetimes[0]).any():
             return False
         ends.append(int(lifetimes[0]))
     if len(set(ends)) < len(ends):

@@ -1,0 +1,181 @@
+"""Gives the pairs of a join to the members that want them.
+
+In:      what the directions of a batch have found, each in time order.
+Out:     to each member the pairs that it takes, as row numbers into the stored columns, in time order.
+
+Who takes a pair is known from its age and the lineage of both rows: all members where they ask the same; a
+few look at every pair, or have a bit each (dealer.py); of many the query index lists those that take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrangement import Arrangement
+from ..batch import NO_ROWS, View
+from ..kernels.pairs import take_pairs_of
+from ..member import Member
+from ..member_index import demands_of
+from ..operator import Counters
+from ..query_index import QueryIndex, split_by_member
+from ..roster import Roster
+from .dealer import Dealer
+from .direction import Direction
+from .found_pairs import MAX_ENTRIES, batches_of, merge_found, tags_of, verify_pairs
+from .pair_counter import PairCounter
+from .side import Side
+
+FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
+
+
+class PairGiver:
+    """For the members of a join that are given pairs; those that only count have theirs counted beside."""
+
+    def __init__(self, sides: tuple[Side, Side], counter: PairCounter, counters: Counters) -> None:
+        self.sides = sides
+        self.counter = counter
+        self.counters = counters
+        self.members: list[Member] = []
+        self.index: QueryIndex | None = None
+        self._read: list[list[int]] = [[], []]
+        """Columns of each side that members are given."""
+        self._to_all = False
+        self._routed = False
+        self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
+        """What members ask of the tags of both rows (see lineage.py)."""
+        self._dealer: Dealer | None = None
+        self._instants = any(side.by_place for side in sides)
+
+    def refresh(
+        self, delivered: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
+    ) -> None:
+        """Give pairs to these members from now on; `whole` is the index of all that there are."""
+        self.members, self.index = delivered.members, index
+        self._routed = arrangement.routed
+        self._read = [
+            sorted({i for member in self.members for i in member.node.sides[side].columns}) for side in (0, 1)
+        ]
+        # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
+        self._to_all = (
+            whole.is_plain
+            and not self._instants
+            and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
+        )
+        if self.members:
+            demand = demands_of(delivered, self.sides)
+            self._demands = demand.low, demand.high, demand.bits
+        self._dealer = Dealer(delivered) if self._may_deal else None
+        for side in self.sides if self._dealer is not None else ():
+            side.dealt = None if side.is_uniform else side.demands(delivered)
+
+    @property
+    def _may_deal(self) -> bool:
+        """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
+        few = 0 < len(self.members) <= FEW_MEMBERS and not self.counter.members and not self._to_all
+        return few and not (self._instants or self.sides[0].verified or self._routed)
+
+    def give(self, directions: Sequence[Direction]) -> None:
+        """Pass on the next pairs of all directions that may go out now."""
+        for direction in directions:
+            direction.fill()
+        if self._dealer is not None:
+            views = self._views()
+            for member, *pairs in self._dealer.deal(directions):
+                self._emit(member, views, *pairs)
+            return
+        ts, left, right = verify_pairs(self.sides, *merge_found(directions, self.sides))
+        if not len(ts):
+            return
+        index = self.index
+        assert index is not None, "members without an index"
+        views = self._views()
+        if self._to_all:
+            for member in self.members:
+                self._emit(member, views, ts, left, right)
+            if self.counter.members:
+                self.counter.count_merged(ts, (left, right))
+            return
+        ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
+        tags = tags_of(self.sides, index, (left, right))
+        if len(self.members) <= FEW_MEMBERS and not self._routed:
+            self._select(views, (ts, left, right), ages, tags)
+            if self.counter.members:
+                self.counter.count_merged(ts, (left, right))
+            return
+        probed = (ages[1] > ages[0]).astype(np.uint8)
+        age = np.maximum(*ages)
+        own_age = np.minimum(*ages) if self._instants else None
+        self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
+        if self.counter.members:
+            self.counter.count_merged(ts, (left, right))
+
+    def _select(
+        self,
+        views: tuple[dict[int, View], dict[int, View]],
+        pairs: tuple[NDArray, NDArray, NDArray],
+        ages: list[NDArray],
+        tags: tuple[NDArray, NDArray],
+    ) -> None:
+        """Pass pairs on to a few members, each looking at all of them."""
+        ts, left, right = pairs
+        for member, low, high, bits in zip(self.members, *self._demands, strict=True):
+            some_ts, some_left, some_right = (np.empty(len(ts) + 1, np.int64) for _ in range(3))
+            count = take_pairs_of(
+                ts, left, right, ages[0], ages[1], tags[0], tags[1], member.sizes[0], member.sizes[1],
+                low, high, bits, some_ts, some_left, some_right,
+            )  # fmt: skip
+            if count == len(ts):
+                self._emit(member, views, ts, left, right)
+            elif count:
+                self._emit(member, views, some_ts[:count], some_left[:count], some_right[:count])
+
+    def _report(
+        self,
+        index: QueryIndex,
+        views: tuple[dict[int, View], dict[int, View]],
+        pairs: tuple[NDArray, NDArray, NDArray],
+        known: tuple[NDArray, NDArray, NDArray | None, NDArray, NDArray],
+    ) -> None:
+        """Pass pairs on to the members that take them."""
+        ts, left, right = pairs
+        probed, age, own_age, leaves, words = known
+        room = max(len(self.members), min(MAX_ENTRIES, len(ts) * len(self.members)))
+        members, positions = np.empty(room, np.int32), np.empty(room, np.int32)
+        ask = index.report_each if self._routed else index.report
+        start = 0
+        while start < len(ts):
+            count, start = ask(probed, age, own_age, leaves, words, start, members, positions)
+            ids, starts, sorted_positions = split_by_member(
+                members[:count], positions[:count], len(self.members)
+            )
+            for i, one in enumerate(ids.tolist()):
+                taken = sorted_positions[starts[i] : starts[i + 1]]
+                member = self.members[one]
+                if len(taken) == len(ts):
+                    self._emit(member, views, ts, left, right)
+                else:
+                    self._emit(member, views, ts[taken], left[taken], right[taken])
+
+    def _views(self) -> tuple[dict[int, View], dict[int, View]]:
+        """The stored columns somebody reads, as they are now."""
+        left, right = (
+            {column: side.view(column) for column in columns}
+            for side, columns in zip(self.sides, self._read, strict=True)
+        )
+        return left, right
+
+    def _emit(
+        self,
+        member: Member,
+        views: tuple[dict[int, View], dict[int, View]],
+        ts: NDArray,
+        left: NDArray,
+        right: NDArray,
+    ) -> None:
+        for pairs in batches_of(member, views, ts, left, right):
+            member.found += pairs.length
+            self.counters.rows_out += pairs.length
+            member.output.put(pairs)
