@@ -138,6 +138,7 @@ CREATE = """
 CREATE STREAM x (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR);
 CREATE STREAM y (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)
 """
+NAMES = ["ts", "id", "k", "v", "s"]
 ID = Column(SqlType.BIGINT, 1, "id")
 WAITING = 5  # rows of x for which y has not come far enough
 SHARED = ["auto", "apart", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
@@ -152,27 +153,28 @@ class Looks:
         evaluate_predicate = side_module.evaluate_predicate
 
         def find_too(dimension: Dimension, rows: Rows, leaves: Any) -> None:
-            self.note(str(dimension.expression), rows)
+            self.note(dimension.expression, rows)
             find(dimension, rows, leaves)
 
         def truth_too(lineage: Lineage, rest: Expression, users: Any, rows: Rows, leaves: Any) -> Any:
-            self.note(str(rest), rows)
+            self.note(rest, rows)
             return truth(lineage, rest, users, rows, leaves)
 
         def evaluate_too(predicate: Expression, column: Any, length: int) -> Any:
             for part in conjuncts(predicate):
                 bound = dimension_module.read_bound(part)
-                self.note(str(part if bound is None else bound.subject), Rows(column, length))
+                self.note(part if bound is None else bound.subject, Rows(column, length))
             return evaluate_predicate(predicate, column, length)
 
         patch.setattr(Dimension, "find", find_too)
         patch.setattr(Lineage, "_truth", truth_too)
         patch.setattr(side_module, "evaluate_predicate", evaluate_too)
 
-    def note(self, what: str, rows: Rows) -> None:
+    def note(self, what: Expression, rows: Rows) -> None:
         ids = rows.value(ID).to_pylist() if rows.length else []
         if ids:
-            self.seen[f"{what} of {'xy'[ids[0] % 2]}"].update(ids)
+            name = NAMES[what.index] if isinstance(what, Column) else dimension_module.nameless_text(what)
+            self.seen[f"{name} of {'xy'[ids[0] % 2]}"].update(ids)
 
 
 class Scene:
@@ -257,7 +259,7 @@ def test_a_newcomer_has_its_own_looked_at(strategy: str, looks: Looks) -> None:
     again = {what: {i for i, times in ids.items() if times > 1} for what, ids in looks.seen.items()}
     parted = {2 * i for i, value in enumerate(scene.values) if 3 < value <= 7}
     stored = set(range(0, 2 * (80 - WAITING), 2))
-    seen_again = again.pop("x.v of x")
+    seen_again = again.pop("v of x")
     assert parted & stored <= seen_again <= parted
     assert not any(again.values()), "what others asked for"
     new = {what for what in looks.seen if what not in before}
