@@ -189,7 +189,8 @@ def among(expressions: Iterable[Expression], place: Place) -> Place:
 def equalities(condition: Expression | None) -> Alike:
     return tuple(
         frozenset(part.arguments)
-        for part in simplify_all(conjuncts(condition))
+        for whole in conjuncts(condition)
+        for part in simplify_all((whole,))
         if isinstance(part, Call) and part.function == "equal"
     )
 

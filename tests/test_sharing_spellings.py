@@ -147,7 +147,7 @@ def test_every_spelling_gives_what_it_says_oracle(kind: str, strategy: str) -> N
 @pytest.mark.parametrize(
     "condition",
     ["x.k - y.k = 0", "x.k + 1 = y.k + 1", "x.k IS NOT DISTINCT FROM y.k", "(x.k = y.k) IS NOT FALSE",
-     "x.j = y.k",     "CAST(x.k AS DOUBLE) = y.k", "x.k = y.k AND x.j = y.j", "x.k = y.k OR x.j = y.j"],
+     "x.j = y.k", "CAST(x.k AS DOUBLE) = y.k", "x.k = y.k AND x.j = y.j", "x.k = y.k OR x.j = y.j"],
 )  # fmt: skip
 def test_what_is_another_condition_is_another_join(condition: str) -> None:
     engine, _ = start("auto", "RANGE 5 SECONDS", ["x.k = y.k", condition])
