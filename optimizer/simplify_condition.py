@@ -21,9 +21,19 @@ not taken apart or lifted out of the call it stands in: where it stands says wha
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 
-from penstock.engine.expression import FALSE, TRUE, Call, Expression, Literal, conjunction, conjuncts
+from penstock.engine.expression import (
+    FALSE,
+    TRUE,
+    Call,
+    Column,
+    Expression,
+    Literal,
+    conjunction,
+    conjuncts,
+    walk,
+)
 from penstock.engine.functions import may_raise
 from penstock.engine.types import SqlType
 
@@ -40,6 +50,12 @@ MOST_ROUNDS = 8
 
 def simplify_condition(condition: Expression) -> Expression:
     """The condition, TRUE for the same rows and failing on the same rows; TRUE itself if it says nothing."""
+    return simplified(condition, tuple(node.name for node in walk(condition) if isinstance(node, Column)))
+
+
+@lru_cache(maxsize=1024)
+def simplified(condition: Expression, names: tuple[str, ...]) -> Expression:
+    """names: of its columns, which take no part in equality but are shown. Plans ask for one often."""
     for _ in range(MOST_ROUNDS):
         before, condition = condition, Simplifier().simplify(condition, "true")
         if condition == before:
