@@ -38,6 +38,7 @@ from .logical import (
     UnionAll,
     inputs_of,
 )
+from .simplify_condition import simplify_all
 
 Place = frozenset[Expression]
 """What, over a node's columns, is the key of its rows; may be empty."""
@@ -188,7 +189,8 @@ def among(expressions: Iterable[Expression], place: Place) -> Place:
 def equalities(condition: Expression | None) -> Alike:
     return tuple(
         frozenset(part.arguments)
-        for part in conjuncts(condition)
+        for whole in conjuncts(condition)
+        for part in simplify_all((whole,))
         if isinstance(part, Call) and part.function == "equal"
     )
 

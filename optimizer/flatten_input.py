@@ -1,16 +1,17 @@
 """A chain of filters and projections over one source becomes that source, a predicate and expressions.
 
 So that every predicate, key and output of a query is written over the columns of its streams, wherever
-sub-queries and projections stood in between.
+sub-queries and projections stood in between; predicates in the normal form of `simplify_condition.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.engine.expression import Column, Expression, conjuncts, rewrite
+from penstock.engine.expression import Column, Expression, rewrite
 
 from .logical import Filter, Node, Project
+from .simplify_condition import simplify_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ def flatten_input(node: Node) -> Flat:
     match node:
         case Filter():
             flat = flatten_input(node.input)
-            predicates = conjuncts(substitute(node.predicate, flat.outputs))
-            return Flat(flat.base, flat.predicates + predicates, flat.outputs)
+            predicates = simplify_all((*flat.predicates, substitute(node.predicate, flat.outputs)))
+            return Flat(flat.base, predicates, flat.outputs)
         case Project():
             flat = flatten_input(node.input)
             outputs = tuple(substitute(expression, flat.outputs) for expression in node.expressions)

@@ -17,6 +17,7 @@ from .difference_rules import is_plain
 from .flatten_input import flatten_input, substitute
 from .logical import Filter, Join, Node, Position
 from .order_joins import Cluster
+from .simplify_condition import simplify_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def collect(node: Node, opened: bool) -> JoinGraph:
         return Match(match.kind, tuple(map(ahead, match.conditions)), match.position)
 
     columns = left.cluster.outputs + tuple(map(ahead, right.cluster.outputs))
-    said = tuple(p for whole_ in conjuncts(base.condition) for p in conjuncts(substitute(whole_, columns)))
-    above = tuple(p for whole_ in flat.predicates for p in conjuncts(substitute(whole_, columns)))
+    said = simplify_all(tuple(substitute(part, columns) for part in conjuncts(base.condition)))
+    above = simplify_all(tuple(substitute(part, columns) for part in flat.predicates))
     conditions = left.cluster.conditions + tuple(map(ahead, right.cluster.conditions)) + above
     matches = dict(left.matches) | {i + items: moved(match) for i, match in right.matches.items()}
     if whole:

@@ -9,19 +9,27 @@ Integers and times are rearranged freely, because their arithmetic is exact. Dou
 for rounding and the condition stays as a check on the pairs; and only in the forms where NaN, which is above
 every number, cannot make a pair true that the index leaves out. Whatever is not served is checked on the
 pairs.
+
+Where several pairs of keys have bounds, one is served: whichever order they are written in, and whichever
+stream comes first, it is the same, so that joins on the same conditions are in common.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from penstock.engine.expression import Call, Expression, Literal, columns_of
+from penstock.engine.expression import Call, Expression, Literal, columns_of, move_columns
 from penstock.engine.keys import MAX_BAND
 from penstock.engine.plan import EQUALITY, Band
 from penstock.engine.types import SqlType
 
+from .simplify_value import is_call, order_of
+
 FLIPPED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 EXACT = (SqlType.BIGINT, SqlType.TIMESTAMP)
+Order = Callable[[Expression, Expression], list[tuple[object, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +56,15 @@ class Bound:
     exact: bool
 
 
-def match_condition(parts: tuple[Expression, ...], left_width: int) -> Match:
-    """Split the conjuncts of a join condition into what an index serves and the rest."""
+Bounds = dict[Expression, tuple[Bound, ...]]
+"""What each conjunct that bounds right - left says."""
+
+
+def match_condition(parts: tuple[Expression, ...], left_width: int, swapped: bool = False) -> Match:
+    """Split the conjuncts of a join condition into what an index serves and the rest.
+
+    swapped: the right stream's name comes before the left's.
+    """
     equalities = {part: pair for part in parts if (pair := equality_of(part, left_width))}
     if equalities:
         rest = tuple(part for part in parts if part not in equalities)
@@ -58,7 +73,15 @@ def match_condition(parts: tuple[Expression, ...], left_width: int) -> Match:
     bounds = {part: found for part in parts if (found := bounds_of(part, left_width))}
     if not bounds:
         return Match((), (), None, parts)
-    return band_of(parts, bounds)
+    return band_of(parts, bounds, partial(order_of_keys, left_width, swapped))
+
+
+def order_of_keys(
+    left_width: int, swapped: bool, left: Expression, right: Expression
+) -> list[tuple[object, ...]]:
+    """Each key over its own stream's columns, the lesser stream's first."""
+    keys = [order_of(left), order_of(move_columns(right, lambda i: i - left_width))]
+    return keys[::-1] if swapped else keys
 
 
 def side_of(expression: Expression, left_width: int) -> str:
@@ -86,9 +109,9 @@ def bounds_of(part: Expression, left_width: int) -> tuple[Bound, ...]:
     if isinstance(a, Literal):
         a, b, operator = b, a, FLIPPED[operator]
     if isinstance(b, Literal) and is_call(a, "abs") and operator in ("less", "less_equal"):
-        below = bound(Call(SqlType.BOOLEAN, operator, (a.arguments[0], b)), left_width)  # type: ignore[union-attr]
+        below = bound(Call(SqlType.BOOLEAN, operator, (a.arguments[0], b)), left_width)
         negative = Literal(b.type, None if b.value is None else -b.value)  # type: ignore[operator]
-        above = bound(Call(SqlType.BOOLEAN, FLIPPED[operator], (a.arguments[0], negative)), left_width)  # type: ignore[union-attr]
+        above = bound(Call(SqlType.BOOLEAN, FLIPPED[operator], (a.arguments[0], negative)), left_width)
         return (below, above) if below and above else ()
     found = bound(Call(SqlType.BOOLEAN, operator, (a, b)), left_width)
     if found and not found.exact and is_open_to_nan(a, b, operator, left_width):
@@ -125,7 +148,7 @@ def bound(part: Call, left_width: int) -> Bound | None:
     # second_sign * (right - left) + constant  operator  0
     operator = part.function if second_sign > 0 else FLIPPED[part.function]
     by = -second_sign * constant
-    if abs(by) >= MAX_BAND:
+    if not abs(by) < MAX_BAND:  # NaN is not below
         return None
     if first.type is SqlType.DOUBLE and constants(a) + constants(b) > 1:
         return None  # constants that cancel leave rounding behind that their sum does not tell of
@@ -143,7 +166,7 @@ def linear(expression: Expression, sign: int) -> tuple[tuple[tuple[int, Expressi
         more, shift = linear(b, sign if expression.function == "add" else -sign)
         return terms + more, constant + shift
     if is_call(expression, "negate"):
-        return linear(expression.arguments[0], -sign)  # type: ignore[union-attr]
+        return linear(expression.arguments[0], -sign)
     return ((sign, expression),), 0
 
 
@@ -154,21 +177,18 @@ def constants(expression: Expression) -> int:
     return int(isinstance(expression, Literal))
 
 
-def is_call(expression: Expression, function: str) -> bool:
-    return isinstance(expression, Call) and expression.function == function
-
-
-def band_of(parts: tuple[Expression, ...], bounds: dict[Expression, tuple[Bound, ...]]) -> Match:
-    """One band over the keys of the first bound; conjuncts that fit into it join in, the rest stay checks."""
-    keys = next(iter(bounds.values()))[0]
-    best: dict[str, Bound] = {}
-    served: list[Expression] = []
-    for part, found in bounds.items():
-        ends = {end_of(one): one for one in found}
-        fits = all((one.left, one.right) == (keys.left, keys.right) for one in found)
-        if fits and not ends.keys() & best.keys():
-            best |= ends
-            served.append(part)
+def band_of(
+    parts: tuple[Expression, ...], bounds: dict[Expression, tuple[Bound, ...]], order: Order
+) -> Match:
+    """One band, of the keys that are bounded from both sides if there are any; the others stay checks."""
+    by_keys: dict[tuple[Expression, Expression], dict[str, Bound]] = {}
+    for found in bounds.values():
+        for one in found:
+            ends = by_keys.setdefault((one.left, one.right), {})
+            known = ends.get(end_of(one))
+            if known is None or tightness(one) > tightness(known):
+                ends[end_of(one)] = one
+    keys, best = min(by_keys.items(), key=lambda item: (-len(item[1]), order(*item[0])))
     low, high = best.get("low"), best.get("high")
     band = Band(
         low.by if low else None,
@@ -176,9 +196,22 @@ def band_of(parts: tuple[Expression, ...], bounds: dict[Expression, tuple[Bound,
         high.by if high else None,
         high.operator == "less_equal" if high else True,
     )
-    exact = {part for part in served if all(one.exact for one in bounds[part])}
-    residual = tuple(part for part in parts if part not in exact)
-    return Match((keys.left,), (keys.right,), band, residual)
+    served = {
+        part
+        for part, found in bounds.items()
+        if all((one.left, one.right) == keys and is_served(one, best[end_of(one)]) for one in found)
+    }
+    return Match((keys[0],), (keys[1],), band, tuple(part for part in parts if part not in served))
+
+
+def tightness(one: Bound) -> tuple[int | float, bool]:
+    by = one.by if end_of(one) == "low" else -one.by
+    return by, one.operator in ("less", "greater")
+
+
+def is_served(one: Bound, tightest: Bound) -> bool:
+    """Whether a pair within the tightest bound need not be checked against this one."""
+    return one.exact and (one == tightest or one.left.type in EXACT)
 
 
 def end_of(found: Bound) -> str:

@@ -13,6 +13,7 @@ from penstock.engine.expression import Call, Column, Expression, columns_of, con
 
 from .flatten_input import flatten_input, named, substitute
 from .logical import Filter, Join, Node, Position
+from .simplify_condition import simplify_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def collect_pair(node: Node) -> Cluster:
     """The same for the topmost of them alone: its two inputs stay what they are."""
     flat = flatten_input(node)
     assert isinstance(flat.base, Join), "a join"
-    parts = conjuncts(flat.base.condition) + flat.predicates
+    parts = simplify_all(conjuncts(flat.base.condition) + flat.predicates)
     inputs = flat.base.left, flat.base.right
     return with_filters(Cluster(inputs, parts, flat.outputs, flat.base.position))
 
@@ -98,7 +99,7 @@ def gather(node: Node, position: Position) -> Cluster:
 
     columns = left.outputs + tuple(map(ahead, right.outputs))
     said = conjuncts(flat.base.condition) + flat.predicates
-    parts = tuple(part for whole in said for part in conjuncts(substitute(whole, columns)))
+    parts = simplify_all(tuple(substitute(whole, columns) for whole in said))
     conditions = left.conditions + tuple(map(ahead, right.conditions)) + parts
     outputs = tuple(substitute(one, columns) for one in flat.outputs)
     return Cluster(left.items + right.items, conditions, outputs, position)

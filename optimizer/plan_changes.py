@@ -68,6 +68,7 @@ from .optimize_hopping import HoppingPlan
 from .order_joins import Cluster, collect_cluster, order_joins
 from .plan_streams import plan_join
 from .prune_columns import columns_in, moved, moved_all
+from .simplify_condition import simplify_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,7 @@ class ChangesPlanner:
         width = len(join.left.fields)
         left, right = join.left, join.right
         conditions: list[Expression] = []
-        for part in conjuncts(join.condition):
+        for part in simplify_all(conjuncts(join.condition)):
             side = side_of(part, width)
             if side == "right" and join.kind in ("left", "semi", "anti"):
                 right = Filter(right, move_columns(part, lambda i: i - width))

@@ -1,6 +1,7 @@
 """Plans of queries that only let rows in: selects, joins of two streams and unions of those, EMIT INSERTS.
 
-1. flatten    sub-queries and projections away, so that everything is over the streams' columns
+1. flatten    sub-queries and projections away, so that everything is over the streams' columns; conditions
+              into their normal form, all of them together, since two may say one thing
 2. place      each conjunct where it costs least: on one side, in the index, on the pairs
 3. prune      to the columns somebody reads
 4. choose     an index for each direction, by cost
@@ -8,7 +9,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.expression import Column, Expression, conjunction, conjuncts, move_columns
+from penstock.engine.expression import FALSE, Column, Expression, conjunction, conjuncts, move_columns
 from penstock.engine.plan import JoinNode, PlanNode, SelectNode, SideNode, SourceNode, UnionNode, WindowNode
 from penstock.engine.types import SqlType
 from penstock.engine.window import Window
@@ -18,6 +19,7 @@ from .flatten_input import Flat, flatten_input, substitute
 from .logical import Join, Node, StreamScan, UnionAll
 from .match_condition import match_condition, side_of
 from .prune_columns import columns_in, moved, moved_all
+from .simplify_condition import simplify_all, simplify_condition
 
 
 def is_plain(node: Node) -> bool:
@@ -41,7 +43,7 @@ def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
     outputs = () if counting else flat.outputs
     match flat.base:
         case StreamScan() as scan:
-            return plan_scan(scan, conjunction(flat.predicates), outputs)
+            return plan_scan(scan, filter_of(flat.predicates), outputs)
         case UnionAll() as union:
             inputs = tuple(plan_node(part, choose, counting and not flat.predicates) for part in union.inputs)
             return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
@@ -89,24 +91,31 @@ def plan_join(
 
     columns = left.outputs + tuple(map(ahead, right.outputs))
     said = conjuncts(join.condition) + predicates
-    parts = tuple(part for whole in said for part in conjuncts(substitute(whole, columns)))
+    parts = simplify_all(tuple(substitute(whole, columns) for whole in said))
     outputs = tuple(substitute(output, columns) for output in outputs)
     if times:
         outputs += (time_of(left.base), ahead(time_of(right.base)))
     # 2. place: on one side, in the index, on the pairs
     sides = {part: side_of(part, width) for part in parts}
-    of_left = left.predicates + tuple(part for part in parts if sides[part] in ("left", "none"))
-    of_right = right.predicates + tuple(back(part) for part in parts if sides[part] == "right")
-    match = match_condition(tuple(part for part in parts if sides[part] == "both"), width)
+    on_left = tuple(part for part in parts if sides[part] in ("left", "none"))
+    on_right = tuple(back(part) for part in parts if sides[part] == "right" or part == FALSE)
+    between = tuple(part for part in parts if sides[part] == "both")
+    match = match_condition(between, width, right.base.stream < left.base.stream)
     used = columns_in(*outputs, *match.residual)
     kept = tuple(i for i in used if i < width), tuple(i - width for i in used if i >= width)
     # 3. choose
-    left_side = SideNode(left.window, conjunction(of_left), match.left_keys, kept[0], "scan")
+    left_side = SideNode(left.window, filter_of(left.predicates + on_left), match.left_keys, kept[0], "scan")
     right_keys = tuple(map(back, match.right_keys))
-    right_side = SideNode(right.window, conjunction(of_right), right_keys, kept[1], "scan")
+    right_side = SideNode(right.window, filter_of(right.predicates + on_right), right_keys, kept[1], "scan")
     node = choose(JoinNode(left.source, right.source, left_side, right_side, match.condition))
     places = {column: place for place, column in enumerate(used)}
     return select(node, moved(conjunction(match.residual), places), moved_all(outputs, places))
+
+
+def filter_of(parts: tuple[Expression, ...]) -> Expression | None:
+    """The AND of what is said of one stream, None if that lets all rows in."""
+    whole = conjunction(parts)
+    return None if whole is None else conjunction(conjuncts(simplify_condition(whole)))
 
 
 def time_of(scan: StreamScan) -> Column:

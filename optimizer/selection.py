@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from penstock.engine.dimension import EQUAL, GREATER, LESS, read_bound
-from penstock.engine.expression import Call, Expression, conjuncts
+from penstock.engine.expression import FALSE, Call, Expression, conjuncts
 
 MOST_CONDITIONS = 3
 MOST_LETTERS = 80  # of one condition in a table
@@ -57,9 +57,14 @@ class Selection:
         """Whether all rows that satisfy a predicate are let in already, as far as its parts tell."""
         if self.is_everything or predicate is None:
             return self.is_everything
-        return predicate in self._kept or any(
-            part in self._kept or any(self._ranks.get(key, TIGHTEST) <= rank for key, rank in ranks_of(part))
-            for part in conjuncts(predicate)
+        return (
+            predicate == FALSE
+            or predicate in self._kept
+            or any(
+                part in self._kept
+                or any(self._ranks.get(key, TIGHTEST) <= rank for key, rank in ranks_of(part))
+                for part in conjuncts(predicate)
+            )
         )
 
     def but_for(self, predicates: Iterable[Expression | None]) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from penstock.engine.expression import Column, Expression, rewrite
 from penstock.engine.plan import (
     EQUALITY,
+    Band,
     CommonJoin,
     CommonSide,
     JoinNode,
@@ -22,6 +23,8 @@ from penstock.engine.plan import (
     SourceNode,
     map_inputs,
 )
+
+from .match_condition import EXACT
 
 
 def share_joins(node: PlanNode, owner: str | None) -> PlanNode:
@@ -41,7 +44,7 @@ def share_join(node: JoinNode, owner: str | None) -> MemberNode:
         for side, source in zip((node.left_side, node.right_side), sources, strict=True)
     )
     pairs = list(dict.fromkeys(zip(sides[0].keys, sides[1].keys, strict=True)))
-    band = node.condition
+    band = without_gaps(node.condition, node.left_side.keys)
     forms = []
     for swapped in (False, True):
         one, two = (sides[1], sides[0]) if swapped else (sides[0], sides[1])
@@ -56,6 +59,16 @@ def share_join(node: JoinNode, owner: str | None) -> MemberNode:
         members = tuple(MemberSide(side.window, side.predicate, side.columns) for side in (one, two))
         forms.append(MemberNode(node, common, (members[0], members[1]), swapped))
     return min(forms, key=lambda form: normal_order(form.common))
+
+
+def without_gaps(band: Band | None, keys: tuple[Expression, ...]) -> Band | None:
+    """Of integers and times, `> 4` as `>= 5`; but `> 0` rather than `>= 1`, which reads as an order."""
+    if band is None or len(keys) != 1 or keys[0].type not in EXACT:
+        return band
+    low = None if band.low is None else int(band.low) + (not band.low_closed)
+    high = None if band.high is None else int(band.high) - (not band.high_closed)
+    is_above, is_below = low == 1, high == -1
+    return Band(0 if is_above else low, not is_above, 0 if is_below else high, not is_below)
 
 
 def normal_order(common: CommonJoin) -> tuple[object, ...]:

@@ -62,6 +62,7 @@ def push(engine: penstock.Engine, rows: int, step: int = SECOND) -> None:
 
 # -- slices ---------------------------------------------------------------------------------------------
 
+VALUES = (-1, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6)
 FILTERS = [
     "",
     "v > {}",
@@ -106,6 +107,11 @@ def satisfies(where: str, value: float) -> bool:
     return not where or bool(eval(where.replace(" = ", " == ").replace("AND", "and"), {"v": value}))
 
 
+def is_contradiction(where: str) -> bool:
+    """A query with such a filter on one stream needs no rows of the other either."""
+    return not any(satisfies(where, value) for value in VALUES)
+
+
 @settings(max_examples=40, deadline=None)
 @given(queries(), st.sampled_from(STRATEGIES))
 def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]], sharing: str) -> None:
@@ -119,6 +125,7 @@ def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]],
     plan, text = plan_of(engine), engine.explain()
     (group,) = plan["groups"]
     assert group["queries"] == [f"q{number}" for number in range(len(asked))]
+    idle = {f"q{number}" for number, one in enumerate(asked) if any(map(is_contradiction, one[2:]))}
     kept = 0.0
     for at, side in enumerate(group["sides"]):
         parts = side.get("parts")
@@ -149,8 +156,8 @@ def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]],
             assert one["selection"] in text
             if "..." in one["selection"]:
                 continue
-            for value in (-1, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6):
-                needed = any(satisfies(where_of[name], value) for name in takers)
+            for value in VALUES:
+                needed = any(satisfies(where_of[name], value) for name in takers if name not in idle)
                 assert is_let_in(one["selection"], value) == (needed or group["runs"] == "pull-up"), (
                     one,
                     value,
@@ -178,7 +185,7 @@ def test_parts_are_disjoint_and_let_in_what_is_needed(asked: list[tuple[int, int
     assert {one["selection"] for one in other["parts"]} == {"all rows"}
     if any("..." in one["selection"] for one in split["parts"]):
         return
-    for value in (-1, 0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6):
+    for value in VALUES:
         lifetime = max((left * SECOND for left, _, where, _ in asked if satisfies(where, value)), default=0)
         held = [one["end"] for one in split["parts"] if is_let_in(one["selection"], value)]
         if len(split["parts"]) > 1:

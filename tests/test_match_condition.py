@@ -86,6 +86,10 @@ EXACT = {
     "y.t BETWEEN x.t AND x.t + INTERVAL '1' SECOND": Band(0, True, 1_000_000, True),
     "x.t + INTERVAL '1' SECOND > y.t": at_most(1_000_000, False),
     "x.v < y.v": at_least(0, False),
+    "x.v + 0 < y.v": at_least(0, False),
+    "x.k < y.k AND x.k < y.k - 5": at_least(5, False),
+    "x.k < y.k - 5 AND x.k <= y.k": at_least(5, False),
+    "CASE WHEN x.k > y.k THEN TRUE ELSE FALSE END": at_most(0, False),
     "x.v >= y.v": at_most(0),
     "y.v BETWEEN x.v AND x.v": Band(0, True, 0, True),
 }
@@ -127,13 +131,15 @@ RESIDUAL = {
     "x.v < y.v AND x.k = y.k": ([("x.k", "y.k")], EQUALITY, ["x.v < y.v"]),
     "x.k = y.k AND x.k + y.k > 5": ([("x.k", "y.k")], EQUALITY, ["(x.k + y.k) > 5"]),
     "x.k < y.k AND x.j < y.j": ([("x.k", "y.k")], at_least(0, False), ["x.j < y.j"]),
-    "x.k < y.k AND x.k < y.k - 5": ([("x.k", "y.k")], at_least(0, False), ["x.k < (y.k - 5)"]),
+    "x.v < y.v AND x.v < y.v - 5": (
+        [("x.v", "y.v")], at_least(5.0, False), ["x.v < y.v", "x.v < (y.v - 5.0)"]
+    ),
+    "x.k < y.k AND x.j <= y.j AND y.j < x.j + 3": ([("x.j", "y.j")], Band(0, True, 3, False), ["x.k < y.k"]),
     "x.k < y.k AND x.s <> y.s": ([("x.k", "y.k")], at_least(0, False), ["x.s <> y.s"]),
     # Doubles are served with a margin: rounding may put a pair just outside, so the condition stays.
     "x.v < y.v + 1": ([("x.v", "y.v")], at_least(-1.0, False), ["x.v < (y.v + 1.0)"]),
     "x.v - y.v <= 0.5": ([("x.v", "y.v")], at_least(-0.5), ["(x.v - y.v) <= 0.5"]),
     "ABS(x.v - y.v) < 1": ([("x.v", "y.v")], Band(-1.0, False, 1.0, False), ["ABS(x.v - y.v) < 1.0"]),
-    "x.v + 0 < y.v": ([("x.v", "y.v")], at_least(0.0, False), ["(x.v + 0.0) < y.v"]),
 }  # fmt: skip
 
 
@@ -163,7 +169,9 @@ def test_what_is_not_served_is_checked_on_the_pairs(condition: str) -> None:
         "ABS(x.k - y.k) > 5",
         "ABS(x.k) - ABS(y.k) + x.j < 5",
         "x.k IN (y.k, y.j)",
-        "CASE WHEN x.k > y.k THEN TRUE ELSE FALSE END",
+        "CASE WHEN x.k > y.k THEN TRUE ELSE x.b END",
+        "x.v < y.v + CAST('NaN' AS DOUBLE)",
+        "x.v < y.v + CAST('inf' AS DOUBLE)",
         "x.k < y.k + 4611686018427387904",
         "x.k IS NULL OR y.k > 0",
     ],
