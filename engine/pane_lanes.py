@@ -1,8 +1,8 @@
 """What panes keep for one call: counts and sums as they grow, extremes by pane.
 
 In: rows with their slots, and the edges between panes.  Out: what a window that begins at an edge, and goes
-on until now, says per slot.  Kept: per edge an array by slot, or what of it rows have changed (pane_marks.py).
-Dropped: edges nobody asks for any more.
+on until now, says per slot.  Kept: per edge an array by slot, or what rows have changed of it
+(pane_marks.py).  Dropped: edges nobody asks for any more.
 
 Counts and sums are running totals. At an edge they are copied, and a window is now less then:
 
@@ -197,9 +197,10 @@ class Block:
         if is_kept and other.sparse > len(least):
             behind[other.begin] = least
             other.sparse = 0
-        elif not is_kept and isinstance(one := next(iter(marks.values()), None), Sparse):
-            marks[next(iter(marks))] = one.over_whole(least, NOTHING)
-            self.sparse -= len(one.slots)
+        last = next(iter(marks.values()), None)
+        if not is_kept and isinstance(last, Sparse):
+            marks[next(iter(marks))] = last.over_whole(least, NOTHING)
+            self.sparse -= len(last.slots)
         if self.sparse and all(isinstance(one, Sparse) for one in marks.values()):
             self.sparse += other.sparse
         self.from_edges.found = behind | marks
@@ -256,9 +257,9 @@ class Extremes:
         values since then are known, or some came before anybody asked for them."""
         behind = self._totals_behind()
         for at in range(len(self._blocks) - 1, -1, -1):
-            found = self._blocks[at].from_edges.at(edge, used)
+            found = self._blocks[at].from_edges.new_at(edge, used)
             if found is not None:
-                return self._fitted(found, behind[at], used), True
+                return self._raised(found, behind[at]), True
         known = bool(self._blocks) and next(reversed(self._blocks[0].from_edges.found), edge) <= edge
         if known or not self._blocks:
             return np.full(used, NOTHING, np.int64), bool(self._blocks)

@@ -1,8 +1,8 @@
 """What an array by slot was at each of many edges, kept whole or only where it differs from its neighbour.
 
-In: at an edge, an array by slot, and the slots at which it differs from the one before (None: many).  Out: the
-array of any edge.  Kept: per edge the whole array, or those slots and their values alone.  Dropped: edges
-nobody asks for any more; what the one behind needs of them moves there.
+In: at an edge, an array by slot, and the slots at which it differs from the one before (None: many).
+Out: the array of any edge.  Kept: per edge the whole array, or those slots and their values alone.  Dropped:
+edges nobody asks for any more; what the one behind needs of them moves there.
 
     edge          10                 20           30           40
     kept          [3 5 2 0 7 1]      2: 4         0: 5, 4: 8   [5 5 4 2 8 9]
@@ -56,8 +56,8 @@ Mark = NDArray | Sparse
 class Marks:
     """Marks one after the other.
 
-    fill: what an array has behind its end, and before the first mark; is_shared: whether others have the whole
-    arrays too, so that they are not written to.
+    fill: what an array has behind its end, and before the first mark; is_shared: whether others have the
+    whole arrays too, so that they are not written to.
     """
 
     def __init__(self, fill: int, is_shared: bool = False) -> None:
@@ -80,21 +80,26 @@ class Marks:
         """The array at an edge, of as many slots as are in use or fewer; not to be written to. None: there is
         no such mark."""
         mark = self.found.get(edge)
-        if not isinstance(mark, Sparse):
-            return mark
-        edges = list(self.found)
-        at = first = edges.index(edge)
-        while first and isinstance(self.found[edges[first]], Sparse):
-            first -= 1
-        whole = self.found[edges[first]]
-        out = np.full((used, *mark.values.shape[1:]), self._fill, np.int64)
-        if not isinstance(whole, Sparse):
-            out[: len(whole)] = whole
-            first += 1
-        for one in edges[first : at + 1]:
-            sparse = self.found[one]
-            assert isinstance(sparse, Sparse), "what follows the last whole one"
-            out[sparse.slots] = sparse.values
+        return self.new_at(edge, used) if isinstance(mark, Sparse) else mark
+
+    def new_at(self, edge: int, used: int) -> NDArray | None:
+        """A new array of all slots in use, as at an edge; None: there is no such mark."""
+        mark = self.found.get(edge)
+        if mark is None:
+            return None
+        after: list[Sparse] = []
+        if isinstance(mark, Sparse):
+            edges = list(self.found)
+            at = edges.index(edge)
+            while isinstance(mark, Sparse):
+                after.append(mark)
+                at -= 1
+                mark = self.found[edges[at]] if at >= 0 else np.empty((0, *mark.values.shape[1:]), np.int64)
+        out = np.empty((used, *mark.shape[1:]), np.int64)
+        out[: len(mark)] = mark
+        out[len(mark) :] = self._fill
+        for one in reversed(after):
+            out[one.slots] = one.values
         return out
 
     def drop(self, edges: Sequence[int]) -> None:

@@ -37,6 +37,7 @@ from .types import SqlType
 MANY_SLOTS = 1024
 FEW_SLOTS = 1024  # so few are kept whole at every edge
 MOST_SPARSE = 2  # slots of edges after one that is kept whole, by slots in use
+EDGE_SLOTS = 512  # for so many slots in use there may be one more such edge: each costs time to be read
 NO_SLOTS = np.empty(0, np.int32)
 UNREADABLE = (SqlType.VARCHAR, SqlType.TIMESTAMP)
 """Types of which NOTHING is no value: rows that came before anybody asked for their values have none."""
@@ -67,8 +68,8 @@ class Panes:
         self._kept_slots = 0
         self._counted: NDArray | None = None
         """Rows per slot at the last edge, if there are many slots."""
-        self._sparse = 0
-        """Slots of edges since the last that was kept whole."""
+        self._sparse = self._sparse_edges = 0
+        """Edges since the last that was kept whole, and their slots."""
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -132,16 +133,18 @@ class Panes:
             self._counted = None
             return None
         if self._counted is None:
-            self._counted, self._sparse = self.rows.totals[:used].copy(), 0
+            self._counted, self._sparse, self._sparse_edges = self.rows.totals[:used].copy(), 0, 0
             return None
         if len(self._counted) < used:
             self._counted = grown(self._counted, max(used, 2 * len(self._counted)))
         room = np.empty(used, np.int32)
         slots = room[: kernels.changed(self.rows.totals, self._counted, used, room)].copy()
         self._sparse += len(slots)
-        if 2 * len(slots) <= used and self._sparse <= MOST_SPARSE * used:
+        self._sparse_edges += 1
+        is_near = self._sparse <= MOST_SPARSE * used and self._sparse_edges * EDGE_SLOTS <= used
+        if 2 * len(slots) <= used and is_near:
             return slots
-        self._sparse = 0
+        self._sparse = self._sparse_edges = 0
         return None
 
     # -- windows ------------------------------------------------------------------------------------

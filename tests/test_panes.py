@@ -144,6 +144,7 @@ def test_edges_that_only_short_windows_need_are_dropped() -> None:
 def test_keys_that_come_and_go(emit: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups without rows are let go, also while windows never are empty; with and without panes the same."""
     monkeypatch.setattr(panes_module, "FEW_SLOTS", few)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 4)
     monkeypatch.setattr(panes_module, "MANY_SLOTS", 4)
     monkeypatch.setattr(pane_aggregate, "MANY_EDGES", 2)
     rng = np.random.default_rng(5)
@@ -168,8 +169,9 @@ def test_keys_that_come_and_go(emit: str, few: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("few", [0, 1_024])
 def test_many_groups_of_which_each_pane_has_few(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Edges kept by what has changed, or whole: the same answers, also of several windows; NULLs, NaN, texts."""
+    """Edges kept by what has changed, or whole: the same answers, of several windows; NULLs, texts."""
     monkeypatch.setattr(panes_module, "FEW_SLOTS", few)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 4)
     monkeypatch.setattr(pane_aggregate, "MANY_EDGES", 5)
     rng = np.random.default_rng(7)
     rows = 3_000

@@ -40,6 +40,7 @@ def few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that nobody refers to are let go after a few rows; edges are kept by what has changed."""
     monkeypatch.setattr(pane_texts, "MIN_TEXTS", 3)
     monkeypatch.setattr(panes_module, "FEW_SLOTS", 0)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 0)
 
 
 @st.composite

@@ -239,7 +239,7 @@ def less_before(after, before, used, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def changed(counts, before, used, out):  # type: ignore[no-untyped-def]
-    """The slots in use (int32) at which counts (int64) differ from those before, into out; how many there are.
+    """The slots in use (int32) at which counts (int64) differ from those before, into out; how many.
 
     before: int64 of as many slots at least; gets the counts. out has room for all slots in use.
     """
