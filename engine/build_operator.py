@@ -108,7 +108,7 @@ def build_whole(
         case WholeWindowNode():
             from .operators.whole_window import WholeWindow
 
-            return WholeWindow(node.window, node.partition, node.hops, queues[0], types, name)
+            return WholeWindow(node.window, node.partition, node.hops, queues, types, name)
         case WholeTableNode():
             from .operators.ticks import WholeTable
 

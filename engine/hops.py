@@ -13,6 +13,7 @@ With times rounded up that way, whoever works by instants works by hops, whateve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,19 +49,21 @@ class Hops:
             return BEGINNING
         return self.last(min(queue.punctuation - (not queue.closed) for queue in queues))
 
-    def pass_time(self, queue: Queue, output: Outlet, early: bool = False) -> bool:
-        """All rows of the queue are worked up to the last boundary that is over: promise that, and the end.
+    def pass_time(self, queues: Sequence[Queue], output: Outlet, early: bool = False) -> bool:
+        """All rows of the queues are worked up to the last boundary that is over: promise that, and the end.
 
         early: rows of the next boundary may have been passed on already; nothing below it follows.
         """
-        over = self.over(queue)
+        over = self.over(*queues)
+        is_closed = all(queue.closed for queue in queues)
         worked = False
         if over > BEGINNING:
-            promised = over + self.size if early and not queue.closed else over + 1
+            promised = over + self.size if early and not is_closed else over + 1
             worked = promised > output.punctuation
             output.promise(promised)
-        if queue.closed and not output.closed:
-            queue.clear()  # what comes after the last boundary is never seen
+        if is_closed and not output.closed:
+            for queue in queues:
+                queue.clear()  # what comes after the last boundary is never seen
             output.close()
             worked = True
         return worked

@@ -1,7 +1,8 @@
 """What panes keep for one call: counts and sums as they grow, extremes by pane.
 
 In: rows with their slots, and the edges between panes.  Out: what a window that begins at an edge, and goes
-on until now, says per slot.  Kept: per edge an array by slot.  Dropped: edges nobody asks for any more.
+on until now, says per slot.  Kept: per edge an array by slot, or what rows have changed of it
+(pane_marks.py).  Dropped: edges nobody asks for any more.
 
 Counts and sums are running totals. At an edge they are copied, and a window is now less then:
 
@@ -28,17 +29,10 @@ from .argument import grown
 from .groups import NO_INTS
 from .kernels import exact_sum
 from .kernels import panes as kernels
+from .pane_marks import Marks, Sparse, taken
 from .pane_texts import PaneTexts
 
 NOTHING = kernels.NOTHING
-
-
-def taken(array: NDArray, slots: NDArray, fill: int) -> NDArray:
-    """The array at these slots; `fill` where it is too short."""
-    out = np.full((len(slots), *array.shape[1:]), fill, np.int64)
-    known = slots < len(array)
-    out[known] = array[slots[known]]
-    return out
 
 
 class Counts:
@@ -46,16 +40,17 @@ class Counts:
 
     def __init__(self) -> None:
         self.totals = np.zeros(0, np.int64)
-        self.marks: dict[int, NDArray] = {}
+        self.marks = Marks(0)
 
     def reserve(self, slots: int) -> None:
         if len(self.totals) < slots:
             self.totals = grown(self.totals, max(slots, 2 * len(self.totals)))
 
-    def mark(self, edge: int, used: int) -> None:
-        """A pane ends at this edge."""
+    def mark(self, edge: int, used: int, slots: NDArray | None = None) -> None:
+        """A pane ends at this edge; slots: all that have rows in it, if they are few."""
         if len(self.totals):
-            self.marks[edge] = self.totals[:used].copy()
+            self.reserve(used)
+            self.marks.put(edge, self.totals[:used], slots)
 
     def since(self, edge: int, used: int) -> NDArray:
         """What has been added after an edge, by slot."""
@@ -63,27 +58,30 @@ class Counts:
             return np.zeros(used, np.int64)
         self.reserve(used)
         out = np.empty(used, np.int64)
-        kernels.less_before(self.totals, self.marks.get(edge, NO_INTS), used, out)
+        before = self.marks.at(edge, used)
+        kernels.less_before(self.totals, NO_INTS if before is None else before, used, out)
         return out
 
     def drop(self, edges: Sequence[int]) -> None:
         """Forget these edges."""
-        for edge in edges:
-            self.marks.pop(edge, None)
+        self.marks.drop(edges)
 
     def keep(self, slots: NDArray) -> None:
         """Keep these slots alone."""
         self.totals = taken(self.totals, slots, 0) if len(self.totals) else self.totals
-        self.marks = {edge: taken(mark, slots, 0) for edge, mark in self.marks.items()}
+        self.marks.keep(slots)
 
     def clear(self) -> None:
         """Forget everything: nothing is in any pane."""
         self.totals = self.totals[:0].copy()
-        self.marks = {}
+        self.marks = Marks(0)
 
     @property
     def nbytes(self) -> int:
-        return int(self.totals.nbytes) + sum(int(mark.nbytes) for mark in self.marks.values())
+        return int(self.totals.nbytes) + self.marks.nbytes
+
+    def _check(self) -> None:
+        self.marks._check()
 
 
 class Sums:
@@ -92,7 +90,7 @@ class Sums:
 
     def __init__(self, doubles: bool) -> None:
         self.doubles = doubles
-        self._marks: dict[int, NDArray] = {}
+        self._marks = Marks(0)
         # Digits of the whole range: doubles begin in [low, high], and reach two further.
         self._low, self._high = (1, 0) if self.doubles else (0, 0)
         self._totals = np.zeros((0, exact_sum.DIGITS + (1 if self.doubles else 2)), np.int64)
@@ -121,7 +119,7 @@ class Sums:
             return out
 
         self._totals = wider(self._totals)
-        self._marks = {edge: wider(mark) for edge, mark in self._marks.items()}
+        self._marks.change(wider)
         self._low, self._high = low, high
 
     def add(self, slots: NDArray, codes: NDArray, valid: NDArray, start: int, stop: int, used: int) -> None:
@@ -130,15 +128,17 @@ class Sums:
             self._totals = grown(self._totals, max(used, 2 * len(self._totals)))
         kernels.add_sums(slots, codes, valid, start, stop, self.doubles, self._base, self._totals)
 
-    def mark(self, edge: int, used: int) -> None:
-        self._marks[edge] = self._totals[:used].copy()
+    def mark(self, edge: int, used: int, slots: NDArray | None = None) -> None:
+        if len(self._totals) < used:
+            self._totals = grown(self._totals, used)
+        self._marks.put(edge, self._totals[:used], slots)
 
     def since(self, edge: int, used: int, as_double: bool) -> tuple[NDArray, NDArray, int]:
         """Sums, how many values they are of, and the first slot whose sum is no int64, -1: there is none."""
         if len(self._totals) < used:
             self._totals = grown(self._totals, used)
         value, counts = np.empty(used, np.int64), np.empty(used, np.int64)
-        before = self._marks.get(edge)
+        before = self._marks.at(edge, used)
         bad = kernels.read_sums(
             self._totals[:used], self._totals[:0] if before is None else before, self.doubles, as_double,
             self._base, value, counts,
@@ -146,42 +146,76 @@ class Sums:
         return value, counts, int(bad)
 
     def drop(self, edges: Sequence[int]) -> None:
-        for edge in edges:
-            self._marks.pop(edge, None)
+        self._marks.drop(edges)
 
     def keep(self, slots: NDArray) -> None:
         self._totals = taken(self._totals, slots, 0)
-        self._marks = {edge: taken(mark, slots, 0) for edge, mark in self._marks.items()}
+        self._marks.keep(slots)
 
     def clear(self) -> None:
-        self._marks = {}
+        self._marks = Marks(0)
         self._totals = self._totals[:0].copy()  # as wide as before: rows that need it may be on the way
 
     @property
     def nbytes(self) -> int:
-        return int(self._totals.nbytes) + sum(int(mark.nbytes) for mark in self._marks.values())
+        return int(self._totals.nbytes) + self._marks.nbytes
+
+    def _check(self) -> None:
+        self._marks._check()
 
 
 class Block:
     """Panes one after the other: 2 ** rank of them."""
 
-    __slots__ = ("from_edges", "rank", "total")
+    __slots__ = ("begin", "from_edges", "rank", "sparse", "total")
 
-    def __init__(self, rank: int, total: NDArray, from_edges: dict[int, NDArray]) -> None:
-        self.rank = rank
-        self.total = total
-        """The extremes of all its panes; the very array of its first edge, as long as that is kept."""
-        self.from_edges = from_edges
-        """By the edge a pane begins at: the extremes from there to the end of the block."""
+    def __init__(self, begin: int, pane: NDArray, slots: NDArray | None) -> None:
+        """A pane, which begins at an edge; slots: all that have rows in it, if they are few."""
+        self.begin = begin
+        self.rank = 0
+        self.total = pane
+        """The extremes of all its panes."""
+        self.from_edges = Marks(NOTHING, True)
+        """By the edge a pane begins at, latest first: the extremes from there to the end of the block. Of the
+        first, if that is kept whole, the very array of all its panes."""
+        self.from_edges.found[begin] = pane if slots is None else Sparse(slots, pane[slots])
+        self.from_edges.has_sparse = slots is not None
+        self.sparse = 0 if slots is None else len(slots)
+        """Slots of edges that are not kept whole, from the first edge to one that is."""
 
     def append(self, other: Block, raised: Callable[[NDArray, NDArray], NDArray]) -> None:
         """Take the panes right behind in; raised: what is greater, in place of the first if it is as long."""
-        first, least = self.total, other.total
+        first, least, marks = self.total, other.total, self.from_edges.found
         self.total = raised(first, least)
-        for edge, one in self.from_edges.items():
-            self.from_edges[edge] = self.total if one is first else raised(one, least)
-        self.from_edges |= other.from_edges
+        for edge, one in marks.items():
+            if isinstance(one, Sparse):
+                one.values = raised(one.values, taken(least, one.slots, NOTHING))
+            else:
+                marks[edge] = self.total if one is first else raised(one, least)
+        # The edge between both is the other's total; it becomes whole if it is far from one that is, or gone.
+        behind, is_kept = other.from_edges.found, other.begin in other.from_edges.found
+        if is_kept and other.sparse > len(least):
+            behind[other.begin] = least
+            other.sparse = 0
+        last = next(iter(marks.values()), None)
+        if not is_kept and isinstance(last, Sparse):
+            marks[next(iter(marks))] = last.over_whole(least, NOTHING)
+            self.sparse -= len(last.slots)
+        if self.sparse and all(isinstance(one, Sparse) for one in marks.values()):
+            self.sparse += other.sparse
+        self.from_edges.found = behind | marks
+        self.from_edges.has_sparse |= other.from_edges.has_sparse
         self.rank += 1
+
+    @property
+    def arrays(self) -> list[NDArray]:
+        """All that is kept, each array once."""
+        return list({id(one): one for one in (self.total, *self.from_edges.arrays)}.values())
+
+    @property
+    def nbytes(self) -> int:
+        is_shared = any(one is self.total for one in self.from_edges.found.values())
+        return self.from_edges.nbytes + (0 if is_shared else int(self.total.nbytes))
 
 
 class Extremes:
@@ -207,12 +241,12 @@ class Extremes:
         self.reserve(used)
         kernels.raise_extremes(slots, values, valid, start, stop, self.flip, self.doubles, self.pane)
 
-    def mark(self, begin: int, used: int) -> None:
-        """The open pane ends; it began at the edge `begin`."""
+    def mark(self, begin: int, used: int, slots: NDArray | None = None) -> None:
+        """The open pane ends; it began at the edge `begin`. slots: all that have rows in it, if few."""
         self.reserve(used)
         total = self.pane[:used].copy()
         self.pane[:used] = NOTHING
-        self._blocks.append(Block(0, total, {begin: total}))
+        self._blocks.append(Block(begin, total, slots))
         while len(self._blocks) > 1 and self._blocks[-1].rank == self._blocks[-2].rank:
             last = self._blocks.pop()
             self._blocks[-1].append(last, self._raised)
@@ -223,10 +257,10 @@ class Extremes:
         values since then are known, or some came before anybody asked for them."""
         behind = self._totals_behind()
         for at in range(len(self._blocks) - 1, -1, -1):
-            found = self._blocks[at].from_edges.get(edge)
+            found = self._blocks[at].from_edges.new_at(edge, used)
             if found is not None:
-                return self._fitted(found, behind[at], used), True
-        known = bool(self._blocks) and next(iter(self._blocks[0].from_edges), edge) <= edge
+                return self._raised(found, behind[at]), True
+        known = bool(self._blocks) and next(reversed(self._blocks[0].from_edges.found), edge) <= edge
         if known or not self._blocks:
             return np.full(used, NOTHING, np.int64), bool(self._blocks)
         return self._fitted(self._blocks[0].total, behind[0], used), False
@@ -260,16 +294,15 @@ class Extremes:
 
     def drop(self, edges: Sequence[int]) -> None:
         for block in self._blocks:
-            for edge in edges:
-                block.from_edges.pop(edge, None)
-        while self._blocks and not self._blocks[0].from_edges:
+            block.from_edges.drop(edges)
+        while self._blocks and not self._blocks[0].from_edges.found:
             del self._blocks[0]
         self._behind = None
 
     def keep(self, slots: NDArray) -> None:
         self.pane = taken(self.pane, slots, NOTHING)
         for block in self._blocks:
-            block.from_edges = {e: taken(one, slots, NOTHING) for e, one in block.from_edges.items()}
+            block.from_edges.keep(slots)
             block.total = taken(block.total, slots, NOTHING)
         self._behind = None
 
@@ -279,8 +312,13 @@ class Extremes:
 
     @property
     def nbytes(self) -> int:
-        arrays = [one for block in self._blocks for one in (block.total, *block.from_edges.values())]
-        return int(self.pane.nbytes) + sum(int(one.nbytes) for one in arrays)
+        return int(self.pane.nbytes) + sum(block.nbytes for block in self._blocks)
+
+    def _check(self) -> None:
+        for block in self._blocks:
+            block.from_edges._check()
+            edges = list(block.from_edges.found)
+            assert edges == sorted(edges, reverse=True), "edges out of order"
 
 
 class TextExtremes(Extremes):
@@ -305,5 +343,4 @@ class TextExtremes(Extremes):
     def places(self) -> list[NDArray]:
         """All arrays of places; texts may move, so they may be written to."""
         self._behind = None
-        arrays = [one for block in self._blocks for one in (block.total, *block.from_edges.values())]
-        return [self.pane, *{id(one): one for one in arrays}.values()]
+        return [self.pane, *(one for block in self._blocks for one in block.arrays)]

@@ -18,7 +18,7 @@ from .expression import Expression
 from .kernels.gather import gather
 from .kernels.panes import NOTHING, differences, stay_with_texts
 from .member import query_of
-from .pane_lanes import taken
+from .pane_marks import taken
 from .panes import Panes, PaneWindow
 from .plan import PaneAggregateNode, PaneCall
 from .queue import BEGINNING, Outlet

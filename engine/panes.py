@@ -20,11 +20,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .argument import grown
 from .batch import Batch, LazyColumn
 from .errors import DataError
 from .expression import Expression
 from .kernels import panes as kernels
 from .pane_lanes import NOTHING, Counts, Extremes, Sums
+from .pane_marks import taken
 from .pane_slots import PaneSlots
 from .pane_texts import PaneTexts
 from .pane_values import PaneValues
@@ -33,6 +35,9 @@ from .queue import BEGINNING
 from .types import SqlType
 
 MANY_SLOTS = 1024
+FEW_SLOTS = 1024  # so few are kept whole at every edge
+MOST_SPARSE = 2  # slots of edges after one that is kept whole, by slots in use
+EDGE_SLOTS = 512  # for so many slots in use there may be one more such edge: each costs time to be read
 NO_SLOTS = np.empty(0, np.int32)
 UNREADABLE = (SqlType.VARCHAR, SqlType.TIMESTAMP)
 """Types of which NOTHING is no value: rows that came before anybody asked for their values have none."""
@@ -61,6 +66,10 @@ class Panes:
         """Of the rows that have been added."""
         self._rows = NO_SLOTS
         self._kept_slots = 0
+        self._counted: NDArray | None = None
+        """Rows per slot at the last edge, if there are many slots."""
+        self._sparse = self._sparse_edges = 0
+        """Edges since the last that was kept whole, and their slots."""
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -107,13 +116,36 @@ class Panes:
         if not self.is_open:
             return
         used, begin = self.slots.used, self.edges[-1]
-        self.rows.mark(edge, used)
+        slots = self._changed(used)
+        self.rows.mark(edge, used, slots)
         for values in self.values.values():
             for lane in values.lanes:
-                lane.mark(begin if isinstance(lane, Extremes) else edge, used)
+                lane.mark(begin if isinstance(lane, Extremes) else edge, used, slots)
         self.edges.append(edge)
         self._begins.append(self.opened_at)
         self.is_open = False
+
+    def _changed(self, used: int) -> NDArray | None:
+        """The slots with rows in the open pane, if this edge is kept by them alone: where they are few, and
+        not too many since the last that was kept whole."""
+        self.rows.reserve(used)
+        if used <= FEW_SLOTS:
+            self._counted = None
+            return None
+        if self._counted is None:
+            self._counted, self._sparse, self._sparse_edges = self.rows.totals[:used].copy(), 0, 0
+            return None
+        if len(self._counted) < used:
+            self._counted = grown(self._counted, max(used, 2 * len(self._counted)))
+        room = np.empty(used, np.int32)
+        slots = room[: kernels.changed(self.rows.totals, self._counted, used, room)].copy()
+        self._sparse += len(slots)
+        self._sparse_edges += 1
+        is_near = self._sparse <= MOST_SPARSE * used and self._sparse_edges * EDGE_SLOTS <= used
+        if 2 * len(slots) <= used and is_near:
+            return slots
+        self._sparse = self._sparse_edges = 0
+        return None
 
     # -- windows ------------------------------------------------------------------------------------
 
@@ -214,6 +246,7 @@ class Panes:
         """Forget all groups, which have no rows."""
         self.slots.clear()
         self._kept_slots = 0
+        self._counted = None
         for lane in self._lanes:
             lane.clear()
 
@@ -233,6 +266,7 @@ class Panes:
         if 2 * len(slots) > self.slots.used:
             return False
         self.slots.keep(slots)
+        self._counted = None if self._counted is None else taken(self._counted, slots, 0)
         for lane in self._lanes:
             lane.keep(slots)
         return True
@@ -257,7 +291,9 @@ class Panes:
         assert len(self._begins) == len(self.edges), "an edge without its pane"
         pairs = zip(self.edges, self._begins[1:], self.edges[1:], strict=False)
         assert all(a <= begin < end for a, begin, end in pairs), "panes overlap"
-        assert set(self.rows.marks) <= set(self.edges), "an edge is kept that was dropped"
+        assert set(self.rows.marks.found) <= set(self.edges), "an edge is kept that was dropped"
+        for lane in self._lanes:
+            lane._check()
 
 
 class PaneWindow:

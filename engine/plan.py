@@ -311,21 +311,25 @@ class HopDeltaNode:
 
 @dataclass(frozen=True, slots=True)
 class WholeWindowNode:
-    """All rows of a window at every boundary; `partition` as in ArriveNode."""
+    """All rows of a window at every boundary; `partition` as in ArriveNode.
+
+    ticks: say at which boundaries, if those are left out at which nothing can have changed.
+    """
 
     input: PlanNode
     window: Window
     partition: tuple[int, ...]
     hops: Hops
     label: str = field(default="", compare=False)
+    ticks: TicksNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TicksNode:
     """A row without columns at every boundary of a query that reads these streams.
 
-    window: the longest there is, if all are RANGE windows and only boundaries count at which one of them may
-    hold a row or has lost its last; in between the answer stays what it is.
+    window: the longest bounded RANGE window, 0 if there is none, if only boundaries count at which a row
+    comes or one of those windows may hold a row or has lost its last; in between the answer stays what it is.
     """
 
     inputs: tuple[PlanNode, ...]
@@ -412,9 +416,9 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return ()
         case PaneAggregateNode():
             return (node.input,)
-        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | WholeWindowNode():
+        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode():
             return (node.input,)
-        case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode():
+        case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode() | WholeWindowNode():
             return (node.input,) if node.ticks is None else (node.input, node.ticks)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
@@ -471,6 +475,14 @@ def hops_of(plan: PlanNode) -> Hops | None:
     """The boundaries of a hopping query's plan."""
     windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode)
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
+
+
+def stands_still(plan: PlanNode) -> bool:
+    """Whether it can give rows long after the last row has come: ROWS windows, unbounded ones."""
+    windows = (node.window for node in plan_nodes(plan) if isinstance(node, ArriveNode | WholeWindowNode))
+    return any(window.kind == "rows" or window.size is None for window in windows) or any(
+        isinstance(node, LifetimeNode) and node.sizes == (None, None) for node in plan_nodes(plan)
+    )
 
 
 def starts_full(plan: PlanNode) -> bool:

@@ -63,14 +63,15 @@ def describe_node(
                 "window": str(node.window),
                 "state_bounded": node.window.is_bounded,
             }
-            return f"WholeWindow [{node.window}]", ["each row kept once, all of them at every hop"], data
+            when = "every hop" if node.ticks is None else "hops at which something may have changed"
+            return f"WholeWindow [{node.window}]", [f"each row kept once, all of them at {when}"], data
         case WholeTableNode():
             return "WholeTable", ["all rows at every hop"], {"node": "WholeTable"}
         case HopDeltaNode():
             return "HopDelta", ["what has changed since the hop before"], {"node": "HopDelta"}
         case TicksNode():
-            which = "of these streams" if node.window is None else "of these streams, while windows hold rows"
-            return "Hops", [which], {"node": "Hops"}
+            when = ", while windows hold rows" if node.window else ", as rows come"
+            return "Hops", [f"of these streams{'' if node.window is None else when}"], {"node": "Hops"}
         case ArriveNode():
             data = {"node": "Window", "window": str(node.window)}
             data["state_bounded"] = node.window.is_bounded

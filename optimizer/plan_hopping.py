@@ -26,6 +26,7 @@ from penstock.engine.plan import (
     WholeTableNode,
     WholeWindowNode,
     skips_hops,
+    stands_still,
     starts_full,
 )
 
@@ -87,13 +88,10 @@ def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:
     return fill_modes(root, forced_modes(root, forced), emitted)
 
 
-def longest_window(root: Node) -> int | None:
-    """Of a query whose windows all become empty if nothing comes."""
+def longest_window(root: Node) -> int:
+    """Of those that become empty if nothing comes; 0 if there is none."""
     windows = [one.node.window for one in operators_of(root) if isinstance(one.node, StreamScan)]
-    if any(window.kind != "range" for window in windows):
-        return None
-    sizes = [window.size for window in windows if window.size is not None]
-    return max(sizes) if len(sizes) == len(windows) else None
+    return max((window.size or 0 for window in windows if window.kind == "range"), default=0)
 
 
 class HoppingPlanner(ChangesPlanner):
@@ -153,6 +151,11 @@ class HoppingPlanner(ChangesPlanner):
             return planned  # which writes what is wanted
         return self._converted(planned, form, wanted, self._is_top(base))
 
+    @property
+    def _skips(self) -> bool:
+        """Whether hops at which nothing can have changed are left out here."""
+        return self._ticks.window is not None
+
     def _is_top(self, base: Node) -> bool:
         return not isinstance(base, TableScan) and self._numbers[id(base)].above is None
 
@@ -163,7 +166,8 @@ class HoppingPlanner(ChangesPlanner):
             return expired(node) if is_top and wanted == "delta" else node
         if form == "complete":
             return HopDeltaNode(node, self._hops, self._ticks_of_changes if skips_hops(node) else None)
-        ticks = self._ticks if not is_top and starts_full(node) else None
+        has_ticks = not is_top and (starts_full(node) or (self._skips and stands_still(node)))
+        ticks = self._ticks if has_ticks else None
         return HopAnswerNode(expired(node), self._hops, ticks)
 
     def _scan(
@@ -174,9 +178,11 @@ class HoppingPlanner(ChangesPlanner):
         types = tuple(field.type for field in scan.fields)
         if scan.window.kind == "range":
             node: PlanNode = SelectNode(SourceNode(scan.stream, types), predicate, outputs)
-            return WholeWindowNode(node, scan.window, (), self._whole, self._label)
+            ticks = self._ticks if self._skips and scan.window.size is None else None
+            return WholeWindowNode(node, scan.window, (), self._whole, self._label, ticks)
         source, partition, places = window_columns(scan, predicate, outputs)
-        node = WholeWindowNode(source, scan.window, partition, self._whole, self._label)
+        ticks = self._ticks if self._skips else None
+        node = WholeWindowNode(source, scan.window, partition, self._whole, self._label, ticks)
         return select(node, moved(predicate, places), moved_all(outputs, places))
 
     def _by_panes(self, base: Aggregate) -> PaneAggregateNode | None:

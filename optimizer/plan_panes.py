@@ -6,9 +6,9 @@ unbounded or count rows.
 A pane has a cell for every group, and every hop looks at every group. Where a window has very many hops, rows
 are fewer than cells, and it is left to the operators that keep rows; sooner so for EMIT DELTA, where those
 look only at groups that change. Measured with a key of its own for almost every row, which is the worst case,
-both are equally fast at about 40 hops to a window. The cell of an exact sum of DOUBLE is wide: a window of
-250 hops took 18 MB by panes and 39 MB by rows with 1,000 groups, but 1.6 GB and 63 MB with 100,000. How many
-groups there will be is not known here; for very many with few rows each there is Engine(panes=False).
+both are equally fast at about 40 hops to a window. A pane in which few groups have rows keeps cells for these
+alone (pane_marks.py), so that many groups take no more than their rows: a window of 250 hops and 200,000 rows
+of 100,000 groups took 45 MB for exact sums of DOUBLE, and 34 MB by rows.
 """
 
 from __future__ import annotations

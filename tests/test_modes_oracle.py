@@ -86,7 +86,7 @@ def test_gaps_oracle_in_every_mode(data: st.DataObject) -> None:
     """A million boundaries at which nothing changes, also where there is an answer all the time."""
     draw = data.draw
     streams = {name: with_a_gap(draw, draw(arrivals())) for name in "ab"}
-    trees = Trees(draw, list(streams), windows=("range",))
+    trees = Trees(draw, list(streams))
     query = trees.tree(draw(st.integers(0, 4)))
     if not trees.references:
         return

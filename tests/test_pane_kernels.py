@@ -78,7 +78,7 @@ class Lanes:
     def all(self) -> list[Any]:
         return [self.counts, self.nulls, self.sums, *self.extremes.values()]
 
-    def pane(self, rows: list[tuple[int, Any]], used: int) -> None:
+    def pane(self, rows: list[tuple[int, Any]], used: int, sparse: bool = False) -> None:
         slots = np.array([slot for slot, _ in rows], np.int32)
         array = pa.array([value for _, value in rows], ARROW_TYPES[self.type], from_pandas=False)
         codes = encode(array, self.type)[0]
@@ -98,10 +98,13 @@ class Lanes:
             for one in self.extremes.values():
                 one.add(slots, raw, valid, start, stop, used)
         edge = self.edges[-1] + 1
+        touched = np.unique(slots) if sparse else None
         for lane in (self.counts, self.nulls, self.sums):
-            lane.mark(edge, used)
+            lane.mark(edge, used, touched)
         for one in self.extremes.values():
-            one.mark(self.edges[-1], used)
+            one.mark(self.edges[-1], used, touched)
+        for lane in self.all:
+            lane._check()
         self.edges.append(edge)
         self.panes.append((edge, rows))
 
@@ -140,7 +143,7 @@ def test_lanes_from_any_edge(type_: SqlType, data: st.DataObject) -> None:
     for _ in range(draw(st.integers(1, 12))):
         used = min(used + draw(st.integers(0, 2)), 5)
         row = st.tuples(st.integers(0, used - 1), st.one_of(value, value, st.none()))
-        lanes.pane(draw(st.lists(row, min_size=1, max_size=5)), used)
+        lanes.pane(draw(st.lists(row, min_size=1, max_size=5)), used, draw(st.integers(0, 4)) > 0)
         if draw(st.integers(0, 2)) == 0:
             gone = [edge for edge in lanes.edges[:-1] if draw(st.integers(0, 2)) == 0]
             for lane in lanes.all:
@@ -179,6 +182,19 @@ def compare(lanes: Lanes, used: int) -> None:
                 assert extremes[name][slot] ^ lanes.extremes[name].flip == wanted
 
 
+@pytest.mark.twin("panes.changed")
+@settings(max_examples=examples(40))
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=8), st.integers(0, 8))
+def test_slots_that_have_changed(pairs: list[tuple[int, int]], used: int) -> None:
+    used = min(used, len(pairs))
+    counts, before = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    wanted = [slot for slot, (now, then) in enumerate(pairs[:used]) if now != then]
+    rest = before[used:].tolist()
+    out = np.empty(used, np.int32)
+    assert out[: kernels.changed(counts, before, used, out)].tolist() == wanted
+    assert before.tolist() == counts[:used].tolist() + rest
+
+
 def test_a_sum_beyond_int64_is_told() -> None:
     lanes = Lanes(SqlType.BIGINT)
     lanes.pane([(0, BIG), (1, 5), (0, BIG)], 2)
@@ -209,7 +225,7 @@ def test_extremes_of_texts(data: st.DataObject) -> None:
         slots, places = np.array([slot for slot, _ in rows], np.int32), texts.append(array)
         for lane in lanes.values():
             lane.add(slots, places, valid, 0, len(rows), used)
-            lane.mark(edge, used)
+            lane.mark(edge, used, np.unique(slots) if draw(st.booleans()) else None)
         begin = draw(st.integers(0, edge))
         for smallest, lane in lanes.items():
             found, is_known = lane.since(begin, used)

@@ -15,6 +15,7 @@ from oracle import rows_of
 import penstock
 from penstock.engine import panes as panes_module
 from penstock.engine.operators import pane_aggregate
+from penstock.engine.pane_marks import Sparse
 
 US = datetime.timedelta(microseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -138,9 +139,12 @@ def test_edges_that_only_short_windows_need_are_dropped() -> None:
     assert [row[2] for row in found] == [1 + min(row[0], 9_999) for row in found]
 
 
+@pytest.mark.parametrize("few", [0, 1_024])
 @pytest.mark.parametrize("emit", ["", " EMIT DELTA"])
-def test_keys_that_come_and_go(emit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_come_and_go(emit: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups without rows are let go, also while windows never are empty; with and without panes the same."""
+    monkeypatch.setattr(panes_module, "FEW_SLOTS", few)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 4)
     monkeypatch.setattr(panes_module, "MANY_SLOTS", 4)
     monkeypatch.setattr(pane_aggregate, "MANY_EDGES", 2)
     rng = np.random.default_rng(5)
@@ -161,6 +165,60 @@ def test_keys_that_come_and_go(emit: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert used < 100
         given.append([sorted(rows_of(query.results())) for query in queries])
     assert given[0] == given[1]
+
+
+@pytest.mark.parametrize("few", [0, 1_024])
+def test_many_groups_of_which_each_pane_has_few(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edges kept by what has changed, or whole: the same answers, of several windows; NULLs, texts."""
+    monkeypatch.setattr(panes_module, "FEW_SLOTS", few)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 4)
+    monkeypatch.setattr(pane_aggregate, "MANY_EDGES", 5)
+    rng = np.random.default_rng(7)
+    rows = 3_000
+    values = rng.integers(-50, 50, rows).tolist()
+    table = pa.table({
+        "ts": np.sort(rng.integers(0, 3_000, rows)),
+        "k": rng.integers(0, 150, rows),
+        "v": pa.array([None if v % 9 == 0 else v for v in values]),
+        "x": pa.array([None if v % 7 == 0 else v * 10.0 ** (v % 5) / 3 for v in values]),
+    })  # fmt: skip
+    calls = "COUNT(v) AS n, MIN(v) AS a, MAX(x) AS b, SUM(x) AS c, AVG(v) AS d, MIN(CAST(v AS VARCHAR)) AS e"
+    given = []
+    for by_panes in (True, False):
+        engine = start(panes=by_panes)
+        texts = [count(size, hop, calls) for size, hop in ((40, 10), (900, 70), (300, 11), (50, 100))]
+        queries = [engine.query(sql) for sql in texts] + [engine.query(f"{texts[2]} EMIT DELTA")]
+        for at in range(0, rows, 531):
+            if at == 3 * 531:
+                queries.pop(0).drop()
+            engine.push("s", table.slice(at, 531))
+            engine._runtime._check()
+        kinds = [
+            isinstance(mark, Sparse)
+            for panes in engine._runtime.panes.values()
+            for mark in panes.panes.rows.marks.found.values()
+        ]
+        assert not by_panes or (any(kinds) is not all(kinds)) is (few == 0)
+        engine.close()
+        given.append([sorted(map(repr, rows_of(query.results()))) for query in queries])
+    assert given[0] == given[1]
+
+
+def test_many_groups_take_no_more_than_their_rows() -> None:
+    """20,000 groups, 250 hops to a window, 40 rows a hop: 12,000 sums are less than 20,000 times 250."""
+    engine = start()
+    query = engine.query("SELECT k, SUM(x) AS n, MAX(x) AS m FROM s [RANGE 2500 us] GROUP BY k HOP BY 10 us")
+    rng = np.random.default_rng(3)
+    for first in range(0, 5_000, 250):
+        ts = np.sort(rng.integers(first, first + 250, 1_000))
+        values = {"v": rng.integers(0, 9, 1_000), "x": rng.random(1_000)}
+        engine.push("s", {"ts": ts, "k": rng.integers(0, 20_000, 1_000), **values})
+        query.results()
+    (panes,) = engine._runtime.panes.values()
+    panes._check()
+    assert panes.panes.slots.used > 5_000 and panes.panes.count > 200
+    whole = panes.panes.slots.used * panes.panes.count * 8 * 10
+    assert panes.state_bytes < whole / 10
 
 
 def test_a_sum_beyond_int64_stops_its_query_alone() -> None:

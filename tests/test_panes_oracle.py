@@ -15,6 +15,7 @@ from test_hopping_oracle import complete_of
 
 import penstock
 from penstock.engine import pane_texts
+from penstock.engine import panes as panes_module
 from penstock.engine.plan import PaneAggregateNode, plan_nodes
 from penstock.engine.scheduler import RoundRobin, Shuffled
 
@@ -36,8 +37,10 @@ FILTERS = ["", "", " WHERE a.v > 0", " WHERE a.k IS NOT NULL AND a.id % 3 <> 1"]
 
 @pytest.fixture(autouse=True)
 def few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts that nobody refers to are let go after a few rows."""
+    """Texts that nobody refers to are let go after a few rows; edges are kept by what has changed."""
     monkeypatch.setattr(pane_texts, "MIN_TEXTS", 3)
+    monkeypatch.setattr(panes_module, "FEW_SLOTS", 0)
+    monkeypatch.setattr(panes_module, "EDGE_SLOTS", 0)
 
 
 @st.composite

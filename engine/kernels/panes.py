@@ -238,6 +238,21 @@ def less_before(after, before, used, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def changed(counts, before, used, out):  # type: ignore[no-untyped-def]
+    """The slots in use (int32) at which counts (int64) differ from those before, into out; how many.
+
+    before: int64 of as many slots at least; gets the counts. out has room for all slots in use.
+    """
+    found = 0
+    for slot in range(used):
+        if counts[slot] != before[slot]:
+            before[slot] = counts[slot]
+            out[found] = slot
+            found += 1
+    return found
+
+
+@kernel
 def nonzero(counts, out):  # type: ignore[no-untyped-def]
     """The places (int64) at which counts is not 0, into out; how many there are."""
     found = 0

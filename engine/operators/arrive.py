@@ -84,7 +84,7 @@ class Arrive:
             worked = True
         if queue.batches and queue.batches[0].ts[0] <= last:
             return True
-        return hops.pass_time(queue, output, not self._is_waiting) or worked
+        return hops.pass_time(self.inputs, output, not self._is_waiting) or worked
 
     def _pass(self, quantum: int) -> bool:
         queue = self.inputs[0]

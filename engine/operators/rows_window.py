@@ -81,7 +81,7 @@ class RowsWindow:
             self.output.put(changes)
         if queue.batches and queue.batches[0].ts[0] <= over:
             return True
-        return hops.pass_time(queue, self.output, not self._is_waiting) or batch is not None
+        return hops.pass_time(self.inputs, self.output, not self._is_waiting) or batch is not None
 
     def _change(self, batch: Batch) -> Batch:
         old = 0 if self._kept is None else self._kept.length

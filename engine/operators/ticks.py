@@ -4,10 +4,11 @@ In: the query's streams, of which only the time counts.  Out: a row without colu
 over on all of them, from the first at or after their first row on.  Kept: nothing, or, with a window, the
 boundaries of rows that are not over yet.
 
-With a window only those count at which a row may be in it, and the first that finds it empty:
+With a window only those count at which a row comes or may be in it, and the first that finds it empty:
 
     hop 10, window 25      row at 3                 row at 2,000,007
     ticks                  10  20  30               2,000,010 ...       30: the row has left
+    hop 10, window 0       10                       2,000,010           rows leave only when others come
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Ticks(Stateless):
     ) -> None:
         """first_hop: the first boundary, None as long as no row has come.
 
-        window: the longest there is, if boundaries count only as long as rows may be in it.
+        window: the longest from which rows leave by themselves, if boundaries count only as long as rows may
+        be in it.
         """
         self.name = name
         self.inputs = tuple(queues)

@@ -1,6 +1,7 @@
 """A window's rows at each hop, whole.
 
-In: rows of a stream.  Out: at each boundary, when it is over, all rows in the window.  Kept: each row once,
+In: rows of a stream, and ticks if boundaries are left out at which nothing can have changed.  Out: at each
+boundary, or each tick, when it is over, all rows in the window.  Kept: each row once,
 however many hops it is part of.  Dropped: a row that no later boundary sees.
 
     hop 10, RANGE 25        rows   . . | .  . .|  .  |. .
@@ -37,12 +38,13 @@ class WholeWindow:
         window: Window,
         partition: Sequence[int],
         hops: Hops,
-        queue: Queue,
+        queues: Sequence[Queue],
         types: Sequence[SqlType],
         name: str,
     ) -> None:
+        """queues: rows, and ticks if there are any."""
         self.name = name
-        self.inputs = (queue,)
+        self.inputs = tuple(queues)
         self.output = Outlet(BEGINNING)
         self.counters = Counters()
         self._window = window
@@ -62,21 +64,30 @@ class WholeWindow:
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
-        over = self._hops.over(queue)
+        over = self._hops.over(*self.inputs)
         worked = False
         while quantum > 0:
             # A row that waits is beyond all boundaries before it: their rows are stored.
             known = min(over, int(queue.batches[0].ts[0]) - 1) if queue.batches else over
-            if self._next is not None and self._next <= known:
-                quantum -= self._say(self._next) + 1
+            due = self._due()
+            if due is not None and due <= known:
+                quantum -= self._say(due) + 1
             elif queue.batches:
                 quantum -= self._take(queue.pop())
             else:
                 break
             worked = True
-        if queue.batches or (self._next is not None and self._next <= over):
+        due = self._due()
+        if queue.batches or (due is not None and due <= over):
             return True
-        return self._hops.pass_time(queue, self.output) or worked
+        return self._hops.pass_time(self.inputs, self.output) or worked
+
+    def _due(self) -> int | None:
+        """The next boundary to speak at, as far as it is known."""
+        if len(self.inputs) == 1:
+            return self._next
+        ticks = self.inputs[1].batches
+        return int(ticks[0].ts[0]) if ticks else None
 
     def _take(self, batch: Batch) -> int:
         """Store rows; how many."""
@@ -114,6 +125,8 @@ class WholeWindow:
             self._next = boundary + self._hops.size
         else:
             self._next = self._hops.first(times.at(times.tail)) if len(times) else None
+        for ticks in self.inputs[1:]:
+            ticks.take(boundary, True)
         self.output.promise(boundary + 1)
         return 0 if batch is None else batch.length
 
