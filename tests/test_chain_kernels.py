@@ -220,10 +220,7 @@ def test_run_slices_twin(
                 np.empty((PAIR_FIELDS, 2), np.int64), (found.ends, found.first, found.shift), tally, flows,
                 met,
             )  # fmt: skip
-            data = [
-                flat[low:high].reshape(2, STATE_FIELDS, -1).copy()
-                for low, high in pairwise(sizes)
-            ]
+            data = [flat[low:high].reshape(2, STATE_FIELDS, -1).copy() for low, high in pairwise(sizes)]
             if queue >= 0:
                 records = queues[queue][:, :stop].copy(order="F")
             if number == len(shapes):

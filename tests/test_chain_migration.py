@@ -546,8 +546,21 @@ def test_counts_stay_right_when_many_slices_become_one(monkeypatch: pytest.Monke
     assert counts[0] == counts[1]
 
 
+def test_a_query_that_is_dropped_keeps_its_count(sharing: str) -> None:
+    """Nobody had asked for it before."""
+    engine = make_engine(sharing)
+    queries = [engine.query(SQL[0], name=f"q{n}", count_only=True) for n in range(2)]
+    for stream in ("a", "b"):
+        engine.push(
+            stream, {"ts": [1, 2, 3], "id": [1, 2, 3], "k": [1, 1, 1], "v": [1.0] * 3, "s": ["a"] * 3}
+        )
+    for query in queries:
+        query.drop()
+    assert [query.count for query in queries] == [9, 9]
+
+
 def test_slices_are_merged_where_turns_are_short() -> None:
-    """A slice also costs per turn: where few rows come at a time, fewer slices are worth more tests of pairs."""
+    """A slice also costs per turn: where few rows come at a time, fewer slices are worth more tests."""
 
     def slices(push_rows: int) -> int:
         engine = penstock.Engine(sharing="chain-cpu", index="scan")
