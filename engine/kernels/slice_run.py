@@ -20,6 +20,7 @@ from .slices import slice_of
 START, END, LIMIT, PLACE, IS_APART = 0, 1, 2, 4, 5
 RANGE_SLOTS = 6
 
+NEVER = -(1 << 62)  # before all times; less their pos it is still a number
 FULL = 0.75  # of a state's room; if less is in use, its females are moved to the front
 
 
@@ -65,7 +66,7 @@ def run_slices(  # type: ignore[no-untyped-def]
     tally: int64 counters by age, added to; those of slices that are told apart are found by `slices` (ends,
     first, shift), see slices.py. pairs: int64[PAIR_FIELDS, room > 0], scratch. met: as in run_slice.
     """
-    clocks = np.full(2, np.iinfo(np.int64).min, np.int64)
+    clocks = np.full(2, NEVER, np.int64)
     lasting = 0  # males and times, which pass all slices
     for n in range(records.shape[1]):
         kind = records[KIND, n]
