@@ -19,6 +19,7 @@ have been found stay where they are. A new member takes the pairs found by rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,15 @@ from .operators.chain_head import ChainHead
 from .operators.ordered_union import OrderedUnion
 from .operators.side import Side, as_matrix
 from .operators.slice_join import SliceJoin
+from .operators.slice_run import SliceRun
 from .operators.stored_side import retag
 from .operators.take_rows import Fault
 from .plan import CommonJoin, MemberNode
 from .query_index import QueryIndex
-from .queue import Outlet, Queue, nobody
+from .queue import BEGINNING, Outlet, Queue, nobody
 from .roster import Roster
 from .scheduler import QUANTUM_ROWS
+from .slice_tally import SliceTally
 from .types import SqlType
 from .window import FOREVER, MAX_TS
 
@@ -76,6 +79,8 @@ class ChainGroup:
         self.slices: list[SliceJoin] = []
         """In order of age, each with `start`, `end`, `females(side)` and what is `waiting` in its queue."""
         self._unions: dict[Member, OrderedUnion] = {}
+        self._tally = SliceTally()
+        self._runs: list[SliceRun] = []
         self._name = name
         self._on_failure = on_failure
         self.ends = ends
@@ -85,7 +90,9 @@ class ChainGroup:
 
     @property
     def operators(self) -> list[Operator]:
-        """Sources first."""
+        """Sources first, with what they have done so far."""
+        for run in self._runs:
+            run.report()
         return [self.head, *self.slices, *self._unions.values()]
 
     @property
@@ -98,8 +105,20 @@ class ChainGroup:
         if not self._is_due or not self.members:
             return False
         self._is_due = False
-        self._refresh([])
+        ends = self._choose_ends()
+        if ends == [slice_.end for slice_ in self.slices]:
+            return False
+        self._refresh([], ends)
         return True
+
+    def _choose_ends(self) -> list[int]:
+        """Where slices are to end now."""
+        windows = sorted({size for member in self.members for size in member.sizes})
+        ends = windows if self.ends is None else list(self.ends(windows))
+        assert set(ends) <= {*windows} and ends[-1] == windows[-1], (
+            f"expected some of {windows}, found {ends}"
+        )
+        return ends
 
     def _look(self) -> None:
         if self.ends is not None:
@@ -108,9 +127,12 @@ class ChainGroup:
 
     def settle(self) -> None:
         """Bring the counts of members that only count up to date, as far as the slices have come."""
-        for member, union in self._unions.items():
-            if member.counting:
-                union.count()
+        self._tally.take()
+        if self._tally.has_pairs:
+            self._tally.has_pairs = False
+            for member, union in self._unions.items():
+                if member.counting:
+                    union.count()
 
     # -- members ------------------------------------------------------------------------------------
 
@@ -150,11 +172,13 @@ class ChainGroup:
             while union.step(QUANTUM_ROWS):
                 pass
 
-    def _refresh(self, new: Sequence[Member]) -> None:
-        """Take changed members into account."""
+    def _refresh(self, new: Sequence[Member], ends: list[int] | None = None) -> None:
+        """Take changed members into account; let slices end at `ends`, if they have been chosen."""
         if not self.members:
             self._clear()
             return
+        while self._runs:
+            self._runs.pop().leave()
         # 1. what is known of rows
         left, right = (max(member.sizes[side] for member in self.members) for side in (0, 1))
         part = Part(0, 0, FOREVER, (left, right))
@@ -179,12 +203,7 @@ class ChainGroup:
                 for member in new:
                     self._unions[member].since[side.number] = shelf.store.ts.end
         # 2. slices
-        windows = sorted({size for member in self.members for size in member.sizes})
-        ends = windows if self.ends is None else list(self.ends(windows))
-        assert set(ends) <= {*windows} and ends[-1] == windows[-1], (
-            f"expected some of {windows}, found {ends}"
-        )
-        self._reshape(ends)
+        self._reshape(self._choose_ends() if ends is None else ends)
         # 3. who takes what
         for member, union in self._unions.items():
             union.refresh()
@@ -203,6 +222,12 @@ class ChainGroup:
         )
         longest = roster.sizes.max(axis=0)
         is_timed = any(side.by_place for side in self.sides)
+        self._tally.take()
+        counting = roster.counting
+        ends = np.union1d(longest, [slice_.end for slice_ in self.slices])
+        takers = [(union.member, union.counters) for union in self._unions.values() if union.member.counting]
+        windows = np.array([max(member.sizes) for member, _ in takers], np.int64)
+        self._tally.renew(ends, takers, windows)
         for slice_ in self.slices:
             taking = np.flatnonzero(longest > slice_.start)
             least, most = low[taking].min(axis=0), high[taking].max(axis=0)
@@ -211,22 +236,31 @@ class ChainGroup:
                 ((least >= low) & (most <= high)).all(axis=1), ((common & bits) == bits).all(axis=1)
             )
             is_whole = np.asarray((slice_.limits[:, None] <= roster.sizes).all(axis=0))
+            is_even = roster.sizes[0] == roster.sizes[1]
             members = [roster.members[n] for n in taking.tolist()]
             for n, member in zip(taking.tolist(), members, strict=True):
                 if is_timed:
                     continue
                 if is_whole[n]:
                     self._unions[member].spare(slice_, not is_within[n])
-                elif is_within[n] and member.sizes[0] == member.sizes[1]:
+                elif is_within[n] and is_even[n]:
                     self._unions[member].cut(slice_)
             inner = longest[(longest > slice_.start) & (longest < slice_.end)]
             slice_.parts = build_slices(inner) if len(inner) else None
-            slice_.timed = not all(member.counting for member in members)
-            takes_all = not slice_.timed and not is_timed and bool((is_whole & is_within)[taking].all())
-            takes_all = takes_all and not self.sides[0].verified
+            slice_.timed = not bool(counting[taking].all())
+            takes_all = not slice_.timed and not is_timed and not self.sides[0].verified
+            takes_all = takes_all and bool((is_within & (is_whole | is_even))[taking].all())
+            slice_.is_apart = not bool(is_whole[taking].all())
             slice_.takes_all = (
                 np.max([self._unions[member].since for member in members], axis=0) if takes_all else None
             )
+        self._lay_runs()
+
+    def _lay_runs(self) -> None:
+        """Neighbours of which all only count can be worked in one go."""
+        for counts, group in groupby(self.slices, lambda slice_: slice_.takes_all is not None):
+            if counts:
+                self._runs.append(SliceRun(list(group), self.sides, self._tally))
 
     def _taken_by(self, member: Member) -> list[SliceJoin]:
         """The slices below the longer of its windows."""
@@ -235,6 +269,7 @@ class ChainGroup:
     def _clear(self) -> None:
         """Nobody needs anything."""
         self.slices.clear()
+        self._runs.clear()
         self.head.output.queues.clear()
         for side in self.sides:
             side.shelves.clear()
@@ -265,7 +300,7 @@ class ChainGroup:
         queue = Queue(punctuation)
         queue.closed = source.closed
         source.queues = [queue]
-        return SliceJoin(start, end, queue, self.sides, f"{self._name}.slice", punctuation)
+        return SliceJoin(start, end, queue, self.sides, f"{self._name}.slice", punctuation, self._tally)
 
     def _split(self, at: int, end: int) -> None:
         """Let a slice end at `end`, and an empty one take over from there."""
@@ -290,9 +325,14 @@ class ChainGroup:
 
     def _passed(self) -> int:
         """Time up to which all slices have worked and all members have been given all pairs."""
-        outputs = [union.output for union in self._unions.values()]
-        given = [MAX_TS if output.closed else output.punctuation for output in outputs]
-        return min([*given, *(slice_.frontier for slice_ in self.slices)], default=MAX_TS)
+        passed = self.slices[-1].frontier if self.slices else MAX_TS  # the others have come further
+        for union in self._unions.values():
+            output = union.output
+            if not union.member.counting:
+                passed = min(passed, MAX_TS if output.closed else output.punctuation)
+            elif self._tally.has_pairs and union.is_pending:
+                return BEGINNING
+        return passed
 
     def _fail(self, faults: list[Fault]) -> None:
         """Tell of members that fail on the rows to come; what was found before is out first."""
@@ -305,6 +345,9 @@ class ChainGroup:
         """States are disjoint, slices follow one another, and so do their rows."""
         for operator in self.operators:
             operator._check()
+        self._tally._check()
+        for run in self._runs:
+            run._check()
         starts = [0, *(slice_.end for slice_ in self.slices)]
         assert [slice_.start for slice_ in self.slices] == starts[: len(self.slices)], "a gap between slices"
         for side in (0, 1):

@@ -182,15 +182,17 @@ class Arranger:
     ) -> Sequence[int]:
         """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2).
 
-        What a slice costs beside probing it costs per turn, so that a row's share is what its turn leaves it.
+        Part of what a slice costs beside probing it costs per turn, and a row's share is what that leaves it.
         """
         if any(side.by_place for side in sides) or len(windows) > MAX_CHAIN:
             return windows
         seen = measure_sides(*sides, estimate_common(members, common, self._rates))
         load = workload_of(members, sides, seen)
         weights = self._weights
-        system = weights.slice_row * TURN_ROWS / (rows_per_turn() or TURN_ROWS)
-        costs = chain_edge_costs(load, weights.scan_search, weights.route, system, weights.slice_pair)
+        system = weights.slice_row + weights.slice_turn / (rows_per_turn() or TURN_ROWS)
+        counts = all(member.counting and member.predicates == (None, None) for member in members)
+        route = 0.0 if counts else weights.route  # counted by age, whoever takes it
+        costs = chain_edge_costs(load, weights.scan_search, route, system, weights.slice_pair)
         return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
 
 

@@ -47,7 +47,7 @@ from penstock.engine.window import Window
 
 from .calibrate_expiry import expiry_times
 from .calibrate_hopping import hopping_weights
-from .calibrate_slices import slice_pair_time, slice_time
+from .calibrate_slices import slice_pair_time, slice_times
 from .cost import ACCESSES, OURS
 from .share_joins import share_join
 from .sharing_cost import DEALT_TO
@@ -105,15 +105,16 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     row = row_time(effort, rng)
     walks = f"{walk * 1e9:.3g} ns a match in a B+tree, {ttree_walk * 1e9:.3g} ns in a T-tree"
     progress(f"{walks}, {pair * 1e9:.3g} ns a pair, {row * 1e9:.3g} ns a row")
+    slice_row_s, slice_turn = slice_times(effort.runs, processor_time)
     sharing = (
-        slice_time(effort.runs, processor_time), shelf_time(effort, rng), route_time(effort, rng),
+        slice_row_s, shelf_time(effort, rng), route_time(effort, rng),
         key_time(effort, rng), deal_time(effort, rng),
     )  # fmt: skip
     slice_pair = slice_pair_time(effort.runs, processor_time)
     tell_row = tell_time(effort, rng)
     slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
-        f"shared joins: {slice_row:.3g} ns a row and slice, "
+        f"shared joins: {slice_row:.3g} ns a row and slice, {slice_turn * 1e9:.3g} ns a turn of one, "
         f"{slice_pair * 1e9:.3g} ns a pair told apart there, {shelf_probe:.3g} ns a probe of one more index, "
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
         f"{deal:.3g} ns to deal out a pair, {tell_row * 1e9:.3g} ns to tell who takes a row"
@@ -127,7 +128,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     )
     weights = Weights(
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
-        *sharing, *expiry, ttree_walk, slice_pair, tell_row, machine(),
+        *sharing, *expiry, ttree_walk, slice_pair, tell_row, slice_turn, machine(),
     )  # fmt: skip
     hopping, misses = hopping_weights(quick, processor_time, Hashes, weights)
     whole, folded = hopping["hop_whole_row"] * 1e9, hopping["hop_fold"] * 1e9

@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock.engine.errors import DataError
 
 SHIPPED = Path(__file__).with_name("default_weights.json")
-TURN_ROWS = 512  # given to a slice at once where slice_row is measured
+TURN_ROWS = 512  # given to a slice at once, where nothing is known of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Weights:
     equation 7 of the window-join paper; per match walked in a B+tree (tree_walk) and
     in a T-tree; per pair passed on; per row taken in.
 
-    For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of operators
-    (C_sys of the state-slice paper), TURN_ROWS of them at once; slice_pair, for a pair to be told apart in a
-    slice in which windows end, over one that is counted with all others of its slice; shelf_probe, for a row
-    to probe one more,
-    nearly empty shelf; route, for a pair to be tested against one query; key_count, for a row to enter or
-    leave a slice in which rows are counted by key, or to look its key up there; deal, for a pair to be dealt
-    out among a few queries; tell_row, for a row to be told who takes it, where queries ask different things.
+    For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of
+    operators, and slice_turn, for one more slice to be given rows, however many (together C_sys of the
+    state-slice paper); slice_pair, for a pair to be told apart in a slice in which windows end, over one that
+    is counted with all others of its slice; shelf_probe, for a row to probe one more, nearly empty shelf;
+    route, for a pair to be tested against one query; key_count, for a row to enter or leave a slice in which
+    rows are counted by key, or to look its key up there; deal, for a pair to be dealt out among a few
+    queries; tell_row, for a row to be told who takes it, where queries ask different things.
 
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
@@ -61,7 +61,7 @@ class Weights:
     tree_walk: float
     pair: float
     row: float
-    slice_row: float = 6.7e-8
+    slice_row: float = 3.2e-8
     shelf_probe: float = 1.7e-8
     route: float = 8e-10
     key_count: float = 1e-8
@@ -75,8 +75,9 @@ class Weights:
     kept_pair_order: float = 1.9e-7
     again_pair_order: float = 1.7e-7
     ttree_walk: float = 2e-9
-    slice_pair: float = 4.6e-8
+    slice_pair: float = 4.1e-8
     tell_row: float = 8.5e-8
+    slice_turn: float = 4.5e-7
     machine: str = "unknown"
     hop_operator: float = 0.00012
     hop_pass: float = 2.9e-10

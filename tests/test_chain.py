@@ -49,6 +49,7 @@ from penstock.engine.plan import (
     SourceNode,
 )
 from penstock.engine.queue import BEGINNING, Queue
+from penstock.engine.slice_tally import SliceTally
 from penstock.engine.types import SqlType
 from penstock.engine.window import FOREVER, Window
 
@@ -536,8 +537,8 @@ def test_table_2_of_the_paper() -> None:
     for one in sides:
         one.size = w2
     arrivals, between_them = Queue(), Queue()
-    j1 = SliceJoin(0, w1, arrivals, sides, "J1", BEGINNING)  # type: ignore[arg-type]
-    j2 = SliceJoin(w1, w2, between_them, sides, "J2", BEGINNING)  # type: ignore[arg-type]
+    j1 = SliceJoin(0, w1, arrivals, sides, "J1", BEGINNING, SliceTally())  # type: ignore[arg-type]
+    j2 = SliceJoin(w1, w2, between_them, sides, "J2", BEGINNING, SliceTally())  # type: ignore[arg-type]
     j1.onward.queues.append(between_them)
     found = [Queue(), Queue()]
     for one, tap in zip((j1, j2), found, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,8 @@ from penstock.engine.kernels.slice_join import (
     run_slice,
     write_references,
 )
+from penstock.engine.kernels.slice_run import run_slices
+from penstock.engine.kernels.slices import build_slices
 from penstock.engine.types import SqlType
 from penstock.engine.window import FOREVER
 
@@ -127,7 +130,7 @@ def test_run_slice_twin(
     while cursor[AT_RECORD] < records.shape[1]:
         stop = min(int(cursor[AT_RECORD]) + rooms[2], records.shape[1])
         passed, found = run_slice(
-            records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs, counting, met
+            records, stop, cursor, state, spans, start, end, limits, is_last, onward, 0, pairs, counting, met
         )
         all_onward += onward[:, :passed].T.tolist()
         all_pairs += pairs[:, : 0 if counting else found].T.tolist()
@@ -157,11 +160,83 @@ def test_run_slice_finds_matches_in_many_blocks() -> None:
         while cursor[AT_RECORD] <= count:
             limits = np.array([100, 100])
             _, found = run_slice(
-                records, count + 1, cursor, state, spans, 0, 100, limits, True, onward, pairs, False, met
+                records, count + 1, cursor, state, spans, 0, 100, limits, True, onward, 0, pairs, False, met
             )
             found_rows += pairs[OF_FEMALE, :found].tolist()
             assert (pairs[OF_MALE, :found] == count).all()
         assert found_rows == np.flatnonzero(keys).tolist()
+
+
+@pytest.mark.twin("slice_run.run_slices")
+@settings(max_examples=150)
+@given(
+    st.lists(reference_tables(), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4),
+    st.booleans(),
+    st.tuples(st.integers(1, 40), st.integers(1, 12)),
+)
+def test_run_slices_twin(
+    tables: list[np.ndarray], shapes: list[tuple[int, bool]], is_last: bool, rooms: tuple[int, int]
+) -> None:
+    """Naive slices one after the other; with any room for queues and states, which grow when asked for."""
+    ends = np.cumsum([width for width, _ in shapes]).tolist()
+    starts = [0, *ends[:-1]]
+    last = [is_last and end == ends[-1] for end in ends]
+    slow = [NaiveSlice(*one) for one in zip(starts, ends, [(e, min(e, 5)) for e in ends], last, strict=True)]
+    found = build_slices(np.arange(1, ends[-1] + 1))
+    ranges = np.array([
+        [start, end, end, min(end, 5), start, apart]
+        for start, end, (_, apart) in zip(starts, ends, shapes, strict=True)
+    ])  # fmt: skip
+    queue_room, state_room = rooms
+    data = [np.empty((2, STATE_FIELDS, state_room), np.int64) for _ in shapes]
+    spans, flows = np.zeros((len(shapes), 2, 2), np.int64), np.zeros((len(shapes), 2), np.int64)
+    tally, met = np.zeros(ends[-1] + 1, np.int64), np.zeros(2, np.int64)
+    expected = np.zeros_like(tally)
+    now = 0
+    for table in tables:
+        table = table.copy()
+        table[TS] += now  # later than those before
+        table[CLOCK] += now
+        table[CLOCK + 1, table[KIND] == TIME] += now
+        now = int(table[TS].max(initial=now))
+        # 1. the twin
+        waiting = table.T.tolist()
+        for slice_, (_, apart) in zip(slow, shapes, strict=True):
+            slice_.onward, slice_.pairs = [], []
+            for at, record in enumerate(waiting):
+                slice_.work(at, record)
+            for _, _, age in slice_.pairs:
+                expected[age if apart else slice_.start] += 1
+            waiting = slice_.onward
+        # 2. the kernel, and room where it lacks some
+        records, number = np.asfortranarray(table), 0
+        while True:
+            sizes = np.cumsum([0, *(state.size for state in data)])
+            flat = np.concatenate([state.ravel() for state in data])
+            queues = tuple(np.empty((queue_room, FIELDS), np.int64).T for _ in range(2))
+            number, queue, stop = run_slices(
+                records, number, flat, np.stack([sizes[:-1], sizes[1:]], 1), spans, ranges, is_last, queues,
+                np.empty((PAIR_FIELDS, 2), np.int64), (found.ends, found.first, found.shift), tally, flows,
+                met,
+            )  # fmt: skip
+            data = [flat[low:high].reshape(2, STATE_FIELDS, -1).copy() for low, high in pairwise(sizes)]
+            if queue >= 0:
+                records = queues[queue][:, :stop].copy(order="F")
+            if number == len(shapes):
+                break
+            assert stop == records.shape[1]
+            queue_room = max(queue_room, 2 * stop + 100)
+            wider = np.empty((2, STATE_FIELDS, 2 * data[number].shape[2] + stop), np.int64)
+            wider[:, :, : data[number].shape[2]] = data[number]
+            data[number] = wider
+        assert (records.T.tolist() if stop else []) == waiting
+        for slice_, state, (left, right) in zip(slow, data, spans.tolist(), strict=True):
+            assert state[0, :, slice(*left)].T.tolist() == slice_.females[0]
+            assert state[1, :, slice(*right)].T.tolist() == slice_.females[1]
+    assert tally.tolist() == expected.tolist()
+    assert flows[:, 1].sum() == expected.sum()
+    assert met.tolist() == np.sum([slice_.met for slice_ in slow], axis=0).tolist()
 
 
 @pytest.mark.twin("slice_join.write_references")

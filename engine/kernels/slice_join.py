@@ -59,17 +59,18 @@ def write_references(left, right, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_slice(  # type: ignore[no-untyped-def]
-    records, stop, cursor, state, spans, start, end, limits, is_last, onward, pairs, counting, met
+    records, stop, cursor, state, spans, start, end, limits, is_last, onward, passed, pairs, counting, met
 ):
-    """Work references up to `stop`, from where the cursor says. Returns (passed on, pairs found).
+    """Work references up to `stop`, from where the cursor says. Returns (passed on in all, pairs found).
 
     The slice is [start, end); a female leaves at the age limits[side], which is `end` or less. The caller
     owns onward (int64[FIELDS, room > 0]) and pairs (int64[PAIR_FIELDS, room > 0]) and has left room in the
-    state for all females that come. When one of the two is full, the cursor remembers where to go on. If
+    state for all females that come; of onward the first `passed` are taken. When one of the two is full, the
+    cursor remembers where to go on. If
     counting, pairs are not written, and any number of them is found. met: int64[2], added to: females of each
     side that males were compared with.
     """
-    passed = found = 0
+    found = 0
     at = cursor[AT_RECORD]
     while at < stop:
         kind = records[KIND, at]

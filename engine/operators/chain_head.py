@@ -39,7 +39,7 @@ from ..operator import Counters
 from ..queue import Outlet, Queue
 from ..window import MAX_TS
 from .side import Side, as_matrix
-from .slice_pairs import References
+from .slice_pairs import References, room_for
 from .take_rows import Fault, take_rows
 
 STEP_ROWS = 8_192  # of one side taken at once
@@ -98,13 +98,12 @@ class ChainHead:
             side.silence()
         tables = [self._references(side, self.sides[1 - side.number]) for side in self.sides]
         rows = sum(table.shape[1] for table in tables)
+        out = room_for(2 * rows + 1)
         if rows:
-            out = np.empty((FIELDS, 2 * rows), np.int64)
             write_references(tables[0], tables[1], out)
             self.counters.rows_out += rows
             self._turns += 1
-            self.output.put(References(out))
-        self._pass_time()
+        self._pass_time(out)
         if faults:
             self._failed(faults)
         return True
@@ -138,19 +137,24 @@ class ChainHead:
         female[LIFETIME] = side.query_index.longest(side.number, side.number, leaves, words)
         return table
 
-    def _pass_time(self) -> bool:
-        """Let the slices know how far both inputs have come; False if that is no further than before."""
+    def _pass_time(self, references: NDArray | None = None) -> bool:
+        """Let the slices know how far both inputs have come; False if that is no further than before.
+
+        references: int64[FIELDS, n + 1], n to be passed on before that, and room for one.
+        """
         now = min(queue.frontier for queue in self.inputs)
         moved = self.now < now < MAX_TS
+        out = room_for(1) if references is None else references
         if moved:
             self.now = now
             clocks = tuple(side.come + len(side.come_ts) - 1 if side.by_place else now for side in self.sides)
             self._clocks.append((now, clocks))
-            time = np.zeros((FIELDS, 1), np.int64)
-            time[TS], time[KIND] = now, TIME
-            time[CLOCK], time[CLOCK + 1] = clocks
-            self.output.put(References(time))
+            out[:, -1] = 0
+            out[[TS, KIND, CLOCK, CLOCK + 1], -1] = now, TIME, *clocks
+            self.output.put(References(out))
             self.output.promise(now)
+        elif out.shape[1] > 1:
+            self.output.put(References(out[:, :-1]))
         if now == MAX_TS and not self.output.closed:
             self.output.close()
             moved = True

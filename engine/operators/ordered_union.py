@@ -1,7 +1,8 @@
 """What a member of a chain of sliced joins is given: the pairs of its slices, in time order.
 
 In:      pairs of each slice below the member's longer window, in time order; punctuations, which are the
-         males having passed the slice.
+         males having passed the slice. A member that only counts is given pairs that have to be tested, in
+         any order and without punctuations; the others are counted where they are found (slice_tally.py).
 Out:     the pairs that are within its windows and whose rows satisfy its predicates, as its columns.
 Kept:    nothing beyond its queues, where a pair waits until every slice has reached its time.
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ..kernels.slice_join import fit_windows
 from ..member import Member
 from ..operator import Counters, Stateless, pass_time
-from ..queue import Queue, bound_of, nobody
+from ..queue import Outlet, Queue, bound_of, nobody
 from .found_pairs import batches_of
 from .side import Side
 from .slice_join import SliceJoin, is_since
@@ -53,13 +54,15 @@ class OrderedUnion(Stateless):
     def step(self, quantum: int) -> bool:
         if not self.inputs:
             return False
-        if self.member.counting:
-            worked = self.count()
-        else:
-            worked = self._pass_on(bound_of(self.queues, quantum))
+        worked = self.count() if self.member.counting else self._pass_on(bound_of(self.queues, quantum))
         if self._retired:
             self._forget_retired()
-        return pass_time(self.queues, self.output) or worked
+        if not self.member.counting:
+            return pass_time(self.queues, self.output) or worked
+        if not self.output.closed and all(queue.closed for queue in self.queues):
+            self.output.close()
+            worked = True
+        return worked
 
     def count(self) -> bool:
         """Count all pairs that have come: their order does not matter; False if there were none."""
@@ -67,8 +70,9 @@ class OrderedUnion(Stateless):
         for queue in self.queues:
             while queue.batches:
                 batch = queue.pop()
+                assert isinstance(batch, Pairs), "expected pairs in the queue of a union"
                 come += batch.length
-                found += self._count(batch, queue) if isinstance(batch, Pairs) else batch.length
+                found += self._count(batch, queue)
         self.member.found += found
         self.counters.rows_in += come
         self.counters.rows_out += found
@@ -168,11 +172,19 @@ class OrderedUnion(Stateless):
         wake = self.inputs[0].wake if self.inputs else nobody
         for slice_, queue in self._sources.items():
             if slice_ not in slices:
-                slice_.output.queues.remove(queue)
+                self._outlet(slice_).queues.remove(queue)
                 queue.closed = True
                 self._retired.append(queue)
-        self._sources = {slice_: self._sources.get(slice_) or tap(slice_) for slice_ in slices}
+        self._sources = {slice_: self._sources.get(slice_) or tap(self._outlet(slice_)) for slice_ in slices}
         self._set_inputs(wake)
+
+    def _outlet(self, slice_: SliceJoin) -> Outlet:
+        return slice_.loose if self.member.counting else slice_.output
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether pairs wait."""
+        return any(queue.batches for queue in self.queues)
 
     def leave(self) -> None:
         """Take nothing any more."""
@@ -188,17 +200,20 @@ class OrderedUnion(Stateless):
     def _set_inputs(self, wake: Callable[[], None]) -> None:
         """What has passed the last slice has passed the others: that is when there is something to do.
 
-        But more rows may come of an instant that all slices have reached, and find partners in one alone.
+        But more rows may come of an instant that all slices have reached, and find partners in one alone. Who
+        counts need not wait for the others.
         """
         self.queues = [*self._retired, *self._sources.values()]
-        self.inputs = [*self._retired, *list(self._sources.values())[-1:]]
-        for queue in self.queues:
-            queue.wake = partial(self._wake_for, queue)
+        self.inputs = self.queues
+        if not self.member.counting:
+            self.inputs = [*self._retired, *list(self._sources.values())[-1:]]
+            for queue in self.queues:
+                queue.wake = partial(self._wake_for, queue)
         for queue in self.inputs:
             queue.wake = wake
 
     def _wake_for(self, queue: Queue) -> None:
-        """Pairs without times are only counted, when somebody asks."""
+        """Pairs of an instant that all have reached."""
         last = self.inputs[-1]
         if queue.batches and len(ts := queue.batches[0].ts) and ts[0] <= last.punctuation:
             last.wake()
@@ -212,9 +227,9 @@ class OrderedUnion(Stateless):
         assert len(self._sources) + len(self._retired) == len(self.queues), "a slice without a queue"
 
 
-def tap(slice_: SliceJoin) -> Queue:
+def tap(outlet: Outlet) -> Queue:
     """A queue that is given what a slice finds."""
-    queue = Queue(slice_.output.punctuation)
-    queue.closed = slice_.output.closed
-    slice_.output.queues.append(queue)
+    queue = Queue(outlet.punctuation)
+    queue.closed = outlet.closed
+    outlet.queues.append(queue)
     return queue

@@ -1,8 +1,9 @@
 """One slice [start, end) of a chain of window joins.
 
 In:      references in time order, in one queue: females are to be kept, males seek among them.
-Out:     pairs of a male and a female of the other side whose age is within the slice; and to the next slice
-         the females that have come to the age `end` and every male.
+Out:     pairs of a male and a female of the other side whose age is within the slice, or only how many there
+         are, if nobody asks for more; and to the next slice the females that have come to the age `end` and
+         every male.
 Kept:    the females of both sides, by age.
 Dropped: a female at the age `end` that nobody needs any longer, and any at the last slice's end.
 
@@ -22,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..array_memory import without_scratch
-from ..batch import Batch
 from ..kernels.slice_join import (
     AT_FEMALE,
     AT_RECORD,
@@ -40,18 +40,21 @@ from ..kernels.slice_join import (
     STATE_POS,
     STATE_ROW,
     TS,
+    count_ages,
     run_slice,
 )
 from ..kernels.slices import Slices
 from ..operator import Counters
 from ..queue import Outlet, Queue
+from ..slice_tally import SliceTally
 from ..verify import equal_keys
 from ..window import MAX_TS
 from .side import Side
-from .slice_pairs import Pairs, References
+from .slice_pairs import Pairs, References, room_for
+from .slice_run import SliceRun
 
 STEP_RECORDS = 16_384
-MIN_ROOM = 256
+MIN_ROOM = 56  # as all rooms an odd number of cache lines, so that fields do not compete for the same ones
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # found at once: bounds the output whatever one male may match
 
@@ -72,12 +75,13 @@ class SliceState:
 
     def reserve(self, rows: int) -> None:
         """Make room for `rows` more females on either side."""
-        if int(self.spans[:, 1].max()) + rows > self.data.shape[2]:
+        (_, left), (_, right) = self.spans.tolist()
+        if max(left, right) + rows > self.data.shape[2]:
             self.fill([self.live(0), self.live(1)], rows)
 
     def fill(self, sides: Sequence[NDArray], rows: int = 0) -> None:
         """Hold these females and no others, with room for `rows` more and as many again."""
-        room = max(MIN_ROOM, 2 * (max(part.shape[1] for part in sides) + rows))
+        room = max(MIN_ROOM, 2 * (max(part.shape[1] for part in sides) + rows) // 16 * 16 + 24)
         data = np.empty((2, STATE_FIELDS, room), np.int64)
         for side, part in enumerate(sides):
             data[side, :, : part.shape[1]] = part
@@ -97,14 +101,26 @@ class SliceJoin:
     """Joins what is in [start, end); `onward` leads to the next slice, or nowhere from the last."""
 
     def __init__(
-        self, start: int, end: int, queue: Queue, sides: tuple[Side, Side], name: str, punctuation: int
+        self,
+        start: int,
+        end: int,
+        queue: Queue,
+        sides: tuple[Side, Side],
+        name: str,
+        punctuation: int,
+        tally: SliceTally,
     ) -> None:
         self.name = f"{name} {start}"
         self.start = start
         self.end = end
         self.inputs = (queue,)
         self.output = Outlet(punctuation)
+        """To those who are given pairs in time order."""
+        self.loose = Outlet(punctuation)
+        """To those who count them: nobody tells them of time."""
         self.onward = Outlet(punctuation)
+        self.tally = tally
+        """Where pairs are counted if nobody asks for more."""
         self.counters = Counters()
         self.state = SliceState()
         self._sides = sides
@@ -113,13 +129,18 @@ class SliceJoin:
         """Whether pairs of what is being worked are counted and not written."""
         self._cursor = np.zeros(CURSOR_SLOTS, np.int64)
         self._pairs = np.empty((PAIR_FIELDS, MIN_PAIRS), np.int64)
-        self._passed = np.empty((FIELDS, MIN_ROOM), np.int64)
+        self._passed = room_for(MIN_ROOM)
         self.timed = True
         """Whether somebody is given the pairs in time order."""
         self.parts: Slices | None = None
         """Windows that end within the slice, if any."""
         self.takes_all: NDArray | None = None
-        """If all who are given the pairs count all of them: those of males from these rows on; int64[2]."""
+        """If all who take the pairs count all that are young enough: those of males from these rows on;
+        int64[2]."""
+        self.is_apart = False
+        """Whether a window of theirs ends within the slice, so that ages decide."""
+        self.run: tuple[SliceRun, int] | None = None
+        """Those with which it can be worked in one go, and its number among them."""
 
     def __getstate__(self) -> dict[str, object]:
         return without_scratch(self, "_pairs", "_passed")
@@ -133,11 +154,20 @@ class SliceJoin:
     def queue(self) -> Queue:
         return self.inputs[0]
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something waits to be worked."""
+        return self._work is not None or bool(self.inputs[0].batches)
+
     def step(self, quantum: int) -> bool:
-        if self._work is None and not self.queue.batches:
-            return self._pass_time()
+        if not self.is_busy:
+            return self.pass_time()
+        if self.run is not None and self._work is None and self.queue.rows <= quantum:
+            run, number = self.run
+            if run.work(number):
+                return True
         self._run(min(quantum, STEP_RECORDS))
-        self._pass_time()
+        self.pass_time()
         return True
 
     def _run(self, records: int) -> None:
@@ -153,26 +183,36 @@ class SliceJoin:
         table = self._work.table
         stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
         if self._passed.shape[1] < stop - self._cursor[AT_RECORD]:
-            self._passed = np.empty((FIELDS, 2 * (stop - int(self._cursor[AT_RECORD]))), np.int64)
+            self._passed = room_for(2 * (stop - int(self._cursor[AT_RECORD])))
         met = np.zeros(2, np.int64)
         passed, found = run_slice(
             table, stop, self._cursor, self.state.data, self.state.spans, self.start, self.end, self.limits,
-            not self.onward.queues, self._passed, self._pairs, self._counting, met,
+            not self.onward.queues, self._passed, 0, self._pairs, self._counting and not self.is_apart, met,
         )  # fmt: skip
         self._sides[0].found += int(found)
         for side, females in zip(self._sides, met.tolist(), strict=True):
             side.met += females
-        if found and self._counting:
-            self.counters.rows_out += int(found)
-            self.output.put(Batch.counted(int(found)))
-        elif found:
-            self._emit(Pairs(self._pairs[:, :found].copy(), table, self.timed, self.parts))
+        if found:
+            if self._counting:
+                self._count(int(found))
+            else:
+                self._emit(Pairs(self._pairs[:, :found].copy(), table, self.timed, self.parts))
             if found == self._pairs.shape[1] < MAX_PAIRS:
                 self._pairs = np.empty((PAIR_FIELDS, 2 * found), np.int64)
         if passed:
-            self.onward.put(References(self._passed[:, :passed].copy()))
+            self.onward.put(References(self._passed[:, :passed].copy(order="F")))
         if self._cursor[AT_RECORD] == table.shape[1]:
             self._work = None
+
+    def _count(self, found: int) -> None:
+        """Add to the tally; by age if a window ends within the slice."""
+        self.counters.rows_out += found
+        if self.is_apart:
+            slices = self.tally.slices
+            pairs = np.ascontiguousarray(self._pairs[:, :found])
+            count_ages(pairs, slices.ends, slices.first, slices.shift, self.tally.counts)
+        else:
+            self.tally.counts[self.tally.place(self.start)] += found
 
     def _emit(self, pairs: Pairs) -> None:
         """Pass pairs on; of those found by hash, those whose keys are equal."""
@@ -183,6 +223,8 @@ class SliceJoin:
             pairs = Pairs(pairs.table.take(kept, axis=1), pairs.records, self.timed, self.parts)
         self.counters.rows_out += pairs.length
         self.output.put(pairs)
+        self.loose.put(pairs)
+        self.tally.has_pairs = True
 
     @property
     def frontier(self) -> int:
@@ -191,7 +233,7 @@ class SliceJoin:
             return self.queue.frontier
         return int(self._work.ts[self._cursor[AT_RECORD]])
 
-    def _pass_time(self) -> bool:
+    def pass_time(self) -> bool:
         """Promise what is promised, less what is still to be worked; False if that is nothing new."""
         now = self.frontier
         moved = False
@@ -202,6 +244,8 @@ class SliceJoin:
             elif outlet.punctuation < now < MAX_TS:
                 outlet.promise(now)
                 moved = True
+        if now == MAX_TS and not self.loose.closed:
+            self.loose.close()
         return moved
 
     # -- migration ----------------------------------------------------------------------------------
@@ -223,7 +267,7 @@ class SliceJoin:
         """Work all that has come."""
         while self._work is not None or self.queue.batches:
             self._run(STEP_RECORDS)
-        self._pass_time()
+        self.pass_time()
 
     def absorb(self, older: SliceJoin) -> None:
         """Take over the state of the next slice, whose queue has been drained, and its place."""

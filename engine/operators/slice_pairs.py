@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch
-from ..kernels.slice_join import OF_MALE, TS, count_ages, fit_tags, rows_of_side
+from ..kernels.slice_join import FIELDS, OF_MALE, TS, count_ages, fit_tags, rows_of_side
 from ..kernels.slices import Slices
 from .side import Side
 
@@ -33,17 +33,25 @@ class Asked(NamedTuple):
     bits: int
 
 
+def room_for(references: int) -> NDArray:
+    """int64[FIELDS, references], in the order of memory that they have in `References`."""
+    return np.empty((references, FIELDS), np.int64).T
+
+
 class References(Batch):
-    """References in time order: `table` is int64[FIELDS, n], see kernels/slice_join.py."""
+    """References in time order: `table` is int64[FIELDS, n], see kernels/slice_join.py.
+
+    The fields of a reference lie side by side, so that it is passed on as one line of memory.
+    """
 
     __slots__ = ("table",)
 
     def __init__(self, table: NDArray) -> None:
-        super().__init__(table[TS], ())
-        self.table = table
+        self.table = np.asfortranarray(table)
+        super().__init__(self.table[TS], ())
 
     def slice(self, start: int, stop: int) -> References:
-        return References(np.ascontiguousarray(self.table[:, start:stop]))
+        return References(self.table[:, start:stop])
 
 
 class Pairs(Batch):
