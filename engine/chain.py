@@ -120,6 +120,10 @@ class ChainGroup:
         )
         return ends
 
+    def present_ends(self) -> list[int]:
+        """Where slices end that rows have come to."""
+        return [slice_.end for slice_ in self.slices] if self.head.counters.rows_in else []
+
     def _look(self) -> None:
         if self.ends is not None:
             self._is_due = True

@@ -39,11 +39,13 @@ class Arrange(Protocol):
         common: CommonJoin,
         sides: tuple[Side, Side],
         rows_per_turn: Callable[[], float | None],
+        present: Callable[[], Sequence[int]],
         windows: Sequence[int],
     ) -> Sequence[int]:
         """At which of the windows the slices of a chain end, the last among them.
 
         rows_per_turn: how many rows slices are given at once, None if none have come.
+        present: where slices end now, if rows have come.
         """
 
 
@@ -127,9 +129,8 @@ def build_form(
 
         chain = ChainGroup(common, types, queues, name, on_failure, None, changed)
         if strategy != "chain":
-            chain.ends = partial(
-                arrange.chain_ends, chain.members, common, chain.sides, chain.head.rows_per_turn
-            )
+            asked = chain.members, common, chain.sides, chain.head.rows_per_turn, chain.present_ends
+            chain.ends = partial(arrange.chain_ends, *asked)
         return chain
     make = JoinMaker(common, types, queues, name, arrange, on_failure)
     if strategy == "push-down":

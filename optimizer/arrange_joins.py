@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.member import Member
@@ -37,6 +39,7 @@ EVERY_WINDOW: Ends = (None, None)
 ENTER_GAIN = (
     0.15  # of the cost that merged slices must save before they are preferred to those of least memory
 )
+CHAIN_GAIN = 0.1  # of the cost that other slices of a literal chain must save: changing them takes time
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
 APART_GAIN = 0.15  # of the cost that a join for each query must save: more rows are kept
@@ -178,9 +181,11 @@ class Arranger:
         common: CommonJoin,
         sides: tuple[Side, Side],
         rows_per_turn: Callable[[], float | None],
+        present: Callable[[], Sequence[int]],
         windows: Sequence[int],
     ) -> Sequence[int]:
-        """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2).
+        """Ends of the literal chain that cost least, of those at all windows (paper, section 5.2), or the
+        present ones if those cost hardly more.
 
         Part of what a slice costs beside probing it costs per turn, and a row's share is what that leaves it.
         """
@@ -193,7 +198,18 @@ class Arranger:
         counts = all(member.counting and member.predicates == (None, None) for member in members)
         route = 0.0 if counts else weights.route  # counted by age, whoever takes it
         costs = chain_edge_costs(load, weights.scan_search, route, system, weights.slice_pair)
-        return [windows[end - 1] for end in cheapest_chain_by_row(len(windows), costs)]
+        cheapest = list(cheapest_chain_by_row(len(windows), costs))
+        kept = [node for node, window in enumerate(windows, 1) if window in present()]
+        if kept and kept[-1] < len(windows):
+            kept.append(len(windows))
+        if kept and path_cost(costs, cheapest) > (1 - CHAIN_GAIN) * path_cost(costs, kept):
+            cheapest = kept
+        return [windows[node - 1] for node in cheapest]
+
+
+def path_cost(costs: NDArray, nodes: Sequence[int]) -> float:
+    """Of slices that end at these nodes."""
+    return float(sum(costs[i, j] for i, j in pairwise([0, *nodes])))
 
 
 def may_run_apart(join: WindowJoin) -> bool:

@@ -303,6 +303,7 @@ class Scans:
         common: CommonJoin,
         sides: tuple[Side, Side],
         rows_per_turn: Callable[[], float | None],
+        present: Callable[[], Sequence[int]],
         windows: Sequence[int],
     ) -> Sequence[int]:
         return windows

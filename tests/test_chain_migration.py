@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from test_chain import (
     ALL,
     ARROW,
@@ -41,6 +42,8 @@ from penstock.engine.scheduler import Ready, RoundRobin, Shuffled
 from penstock.engine.types import SqlType
 from penstock.engine.window import FOREVER, MAX_TS
 from penstock.optimizer import arrange_joins
+from penstock.optimizer.chain_cost import chain_ends
+from penstock.optimizer.workload import Workload
 
 MOMENTS = ["add", "add", "drop", "alter", "feed", "feed", "promise", "turns", "turns", "settle"]
 
@@ -530,6 +533,7 @@ def test_counts_stay_right_when_many_slices_become_one(monkeypatch: pytest.Monke
         return (number,) if merged else tuple(range(1, number + 1))
 
     monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", one_slice)
+    monkeypatch.setattr(arrange_joins, "CHAIN_GAIN", -np.inf)  # whatever it costs
     counts = []
     for sharing in ("chain-cpu", "unshared"):
         merged = False
@@ -557,6 +561,35 @@ def test_a_query_that_is_dropped_keeps_its_count(sharing: str) -> None:
     for query in queries:
         query.drop()
     assert [query.count for query in queries] == [9, 9]
+
+
+@pytest.mark.parametrize(("saved", "merged"), [(0.02, False), (0.3, True)])
+def test_slices_stay_unless_others_are_clearly_cheaper(
+    saved: float, merged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one slice they would save this share of the cost; before any row has come, that is done at once."""
+
+    def costs(load: Workload, *weights: float) -> NDArray:
+        nodes = np.arange(len(chain_ends(load)) + 1)
+        each = 1.001 * (nodes - nodes[:, None]) - 0.001
+        each[0, -1] *= 1 - saved if is_running else 1
+        return each
+
+    monkeypatch.setattr(arrange_joins, "chain_edge_costs", costs)
+    is_running = False
+    engine = penstock.Engine(sharing="chain-cpu", index="scan")
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
+    pairs = "SELECT x.k FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} us"
+    for n in range(1, 7):
+        engine.query(pairs.format(40 * n), count_only=True)
+    (group,) = engine._runtime.groups.values()
+    assert isinstance(group.form, ChainGroup) and len(group.form.slices) == 6
+    is_running = True
+    for start in range(0, 6_000, 60):
+        ts = np.arange(start, start + 60)
+        for stream in ("a", "b"):
+            engine.push(stream, {"ts": ts, "k": ts * 7 % 5})
+    assert len(group.form.slices) == (1 if merged else 6)
 
 
 def test_slices_are_merged_where_turns_are_short() -> None:
