@@ -185,8 +185,8 @@ class Simplifier:
     def _connective(self, call: Call, want: str) -> Expression:
         function = call.function
         neutral, settling = (TRUE, FALSE) if function == "and" else (FALSE, TRUE)
-        # 1. the parts, by themselves. One that looked as if it could fail and cannot (x + 0) stays if it would
-        #    overtake one that can
+        # 1. the parts, by themselves. One that looked as if it could fail and cannot (x + 0) stays if it
+        #    would overtake one that can
         assert want != "false" or not may_raise(call), "NOT of what may fail is of a value"
         parts: dict[Expression, None] = {}
         is_behind = False
