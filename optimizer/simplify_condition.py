@@ -185,13 +185,13 @@ class Simplifier:
     def _connective(self, call: Call, want: str) -> Expression:
         function = call.function
         neutral, settling = (TRUE, FALSE) if function == "and" else (FALSE, TRUE)
-        # 1. the parts, by themselves; where a part may fail and a NULL does not settle the row, as values.
-        #    One that looked as if it could fail and cannot (x + 0) stays if it would overtake one that can
-        inner = want if want == "true" or not may_raise(call) else "value"
+        # 1. the parts, by themselves. One that looked as if it could fail and cannot (x + 0) stays if it
+        #    would overtake one that can
+        assert want != "false" or not may_raise(call), "NOT of what may fail is of a value"
         parts: dict[Expression, None] = {}
         is_behind = False
         for argument in call.arguments:
-            part = self.simplify(argument, inner)
+            part = self.simplify(argument, want)
             if is_behind and may_raise(argument) and not may_raise(part):
                 part = argument
             is_behind |= may_raise(part)
@@ -203,7 +203,7 @@ class Simplifier:
         # 2. those that cannot fail, together
         certain = [part for part in parts if not may_raise(part)]
         doubtful = [part for part in parts if may_raise(part)]
-        merged = self._together(function, certain, inner)
+        merged = self._together(function, certain, want)
         if merged != certain:
             return self.simplify(connected(function, (*merged, *doubtful), neutral), want)
         if not doubtful and len(parts) > 1 and function == "or":

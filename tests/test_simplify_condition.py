@@ -187,6 +187,42 @@ def test_drawn_conditions_let_in_the_same_rows_oracle(condition: Expression) -> 
     assert RAISED in outcomes(simple, table) or ours == found[0], sql(simple)
 
 
+def made(function: str, *arguments: Expression, type_: SqlType = BOOLEAN) -> Call:
+    return Call(type_, function, arguments)
+
+
+def subtle() -> dict[str, Expression]:
+    """What a draw seldom meets, and a law too many gets wrong."""
+    k, j, b, v = column(BIGINT, 0), column(BIGINT, 1), column(BOOLEAN, 0), column(DOUBLE, 0)
+    zero, one, edge = Literal(BIGINT, 0), Literal(BIGINT, 1), Literal(DOUBLE, 2.0**53)
+    fails = made("greater_equal", made("integer_divide", one, k, type_=BIGINT), zero)
+    seems = made("greater", made("add", j, zero, type_=BIGINT), zero)
+    cast = made("cast", k, type_=DOUBLE)
+    nought = Literal(DOUBLE, 0.0)
+    sum_ = made("add", v, nought, type_=DOUBLE)
+    orders = {f"cast {name}": made(name, cast, edge) for name in ORDERS}
+    return orders | {
+        "NULL settles no OR below NOT": made("not", made("or", made("coalesce", b, TRUE), fails)),
+        "NULL settles no OR in a value": made("is_null", made("or", made("coalesce", b, FALSE), fails)),
+        "x OR NOT x below NOT, beside what fails": made("not", made("or", b, made("not", b), fails)),
+        "a value is no condition": made("equal", made("and", b, fails), TRUE),
+        "NOT NOT": made("not", made("not", made("and", b, fails))),
+        "OR of one": made("or", FALSE, made("and", b, fails)),
+        "AND beside OR of one": made("and", fails, made("or", FALSE, made("and", b, seems))),
+        "overtaking": made("and", fails, seems),
+        "overtaking in an OR": made("or", fails, seems),
+        "CASE": made("case", made("and", b, fails), TRUE, FALSE),
+        "CASE beside": made("and", fails, made("case", made("and", b, seems), TRUE, FALSE)),
+        "common to branches that fail": made("or", made("and", b, fails), made("and", b, seems)),
+        "-0.0 divides": made("greater", made("divide", Literal(DOUBLE, 1.0), sum_, type_=DOUBLE), nought),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("which", subtle())
+def test_what_a_law_too_many_gets_wrong(which: str) -> None:
+    check(subtle()[which], pairs())
+
+
 # One filter on one stream, however it is written: (what it is shown as, spellings).
 FILTERS = {
     "x.v > 30.0": [
