@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 
 from .index_cost import direction_costs
 from .strategy_cost import StrategyCost, counted
-from .weights import Weights
+from .weights import TURN_ROWS, Weights
 from .workload import Ends, Probed, Workload, rest_shares
 
 
-def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> StrategyCost:
-    """One operator per slice, probed by nested loops; slices end at the windows of both sides.
+def in_chain(
+    load: Workload, sides: tuple[Probed, Probed], weights: Weights, ends: Ends | None = None
+) -> StrategyCost:
+    """One operator per slice, probed by nested loops; slices end at the windows of both sides, or at `ends`.
 
     A row passes the slices up to the longest window, on either side, of the queries it satisfies. Pairs of
     slices that let in more than a query asks for are tested for its condition.
     """
-    ends = chain_ends(load)
+    ends = chain_ends(load) if ends is None else ends
     rows = cores = 0.0
     for side in (side.at(np.array([0.0, *ends]), load.horizon_s) for side in sides):
         probers, inserted = side.prober_rate * side.reached[:-1], side.rate * side.needed[:-1]
@@ -29,7 +31,8 @@ def in_chain(load: Workload, sides: tuple[Probed, Probed], weights: Weights) -> 
         cores += float((probing + probers * found * side.tests[:-1] * weights.route).sum())
         rows += float(state.sum())
     passed = load.left_rate * passages(load, ends, True) + load.right_rate * passages(load, ends, False)
-    cores += (load.left_rate + load.right_rate) * weights.row + passed * weights.slice_row
+    cores += (load.left_rate + load.right_rate) * weights.row
+    cores += passed * (weights.slice_row + weights.slice_turn / TURN_ROWS)
     return StrategyCost(rows, cores, f"{counted(len(ends), 'slice')}, nested loops")
 
 

@@ -166,7 +166,7 @@ class SharedJoins:
         return left, right
 
     def _costs(self, layout: Layout, load: Workload, kinds: tuple[str, str]) -> dict[str, StrategyCost]:
-        """What each strategy costs; cpu-opt with the slices that it has, if it runs."""
+        """What each strategy costs; cpu-opt and chain-cpu with the slices that they have, if they run."""
         ends: tuple[list[float] | None, list[float] | None] = None, None
         if layout.runs == "cpu-opt":
             rates = load.left_rate, load.right_rate
@@ -175,7 +175,7 @@ class SharedJoins:
                 for side in layout.sides
             )
             ends = left, right
-        return estimate_strategies(load, self._weights, kinds, *ends)
+        return estimate_strategies(load, self._weights, kinds, *ends, slice_ends=layout.slice_ends)
 
     # -- one side -----------------------------------------------------------------------------------
 

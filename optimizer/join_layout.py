@@ -62,9 +62,19 @@ class Layout:
         return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
 
     @property
+    def slice_ends(self) -> list[float] | None:
+        """Where slices of a chain that may be merged end, in seconds; those of ROWS windows are never."""
+        form = self.group.form
+        if self.runs != "chain-cpu" or not isinstance(form, ChainGroup):
+            return None
+        if any(side.by_place for side in self.sides):
+            return None
+        return [one.end / 1e6 for one in form.slices]
+
+    @property
     def priced_as(self) -> str:
-        """The strategy whose costs stand for what runs: a chain is priced as if no slices were merged."""
-        return "chain" if self.is_chain else self.runs
+        """The strategy whose costs stand for what runs."""
+        return "chain" if self.is_chain and self.slice_ends is None else self.runs
 
     def taken(self, member: Member, number: int) -> tuple[int, int, int]:
         """First and last slice or part that a member takes, counted from 1, and how many there are."""

@@ -97,11 +97,13 @@ def estimate_strategies(
     right_ends: Sequence[float] | None = None,
     names: Sequence[str] = STRATEGIES,
     is_delivering: bool = True,
+    slice_ends: Sequence[float] | None = None,
 ) -> dict[str, StrategyCost]:
     """What each strategy keeps and costs. kinds: the index on the left's and on the right's rows.
 
     left_ends, right_ends: ages in seconds at which rows leave under cpu-opt; None: those that cost least.
     names: of the strategies asked for. is_delivering: results are passed on, not only counted.
+    slice_ends: the same of a literal chain with merged slices, which is a strategy of its own then.
     """
     sides = load.sides
     fine = [np.arange(len(side.windows)) for side in sides]
@@ -122,6 +124,8 @@ def estimate_strategies(
         "chain": lambda: in_chain(load, sides, weights),
     }
     costs = {name: forms[name]() for name in names}
+    if slice_ends is not None:
+        costs["chain-cpu"] = in_chain(load, sides, weights, tuple(slice_ends))
     return {
         name: StrategyCost(cost.state_rows, cost.cores + pairs, cost.note) for name, cost in costs.items()
     }

@@ -17,6 +17,7 @@ from test_plans import WEIGHTS, nodes
 import penstock
 from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.types import SqlType
+from penstock.optimizer import arrange_joins
 from penstock.optimizer.selection import Selection
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain"]
@@ -283,6 +284,21 @@ def test_costs_at_measured_rates_stand_beside_the_estimates(sharing: str) -> Non
     text = engine.explain(analyze=True)
     assert "costs, estimated and at the measured rates" in text
     assert re.search(r"measured: 100 and 100 rows/s, [\d,]+ pairs/s; at these the model says", text)
+
+
+def test_a_chain_with_merged_slices_is_priced_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the one that has a slice for every window, which keeps fewer rows."""
+    monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", lambda number, costs: (number,))
+    engine = start("chain-cpu", TRIO)
+    (group,) = plan_of(engine)["groups"]
+    costs = group["costs"]
+    assert (costs["chain"]["note"], costs["chain-cpu"]["note"]) == (
+        "3 slices, nested loops",
+        "1 slice, nested loops",
+    )
+    assert costs["chain"]["state_rows"] < costs["chain-cpu"]["state_rows"] == costs["pull-up"]["state_rows"]
+    assert re.search(r"\* +chain-cpu ", engine.explain())
+    assert "chain-cpu" not in plan_of(start("chain", TRIO))["groups"][0]["costs"]
 
 
 # -- queries that come and go -----------------------------------------------------------------------------
