@@ -4,7 +4,8 @@ An operator of the logical tree is one or more of the plan, and its name is in t
 (modes.py). What it gives is counted where that is all done: above filters, projections and conversions, which
 have no names. Of an answer that is given whole the rows are known, of one given by changes those that come;
 both where an operator converts, and of aggregates and set operations, which know their groups and values.
-Else the one is taken to follow from the other as the estimates have it.
+Else the one is taken to follow from the other as the estimates have it. Joins know how many pairs have had
+equal keys, of how many; but the shared window join does not tell.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from penstock.engine.meetings import Meetings
 from penstock.engine.operator import Operator
+from penstock.engine.operators.change_join import ChangeJoin
 from penstock.engine.operators.group_by import GroupBy
 from penstock.engine.operators.tally import Tally
+from penstock.engine.operators.whole_join import WholeJoin
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.pipeline import Part
-from penstock.engine.plan import PlanNode, plan_inputs, plan_nodes
+from penstock.engine.plan import PlanNode, SelectNode, plan_inputs, plan_nodes
 
-from .estimate_flows import Estimates
+from .estimate_flows import Estimates, Met
 from .hopping_cost import Flow
-from .logical import Aggregate, Filter, Node, Project, inputs_of
+from .logical import Aggregate, Filter, Join, Node, Project, inputs_of
 from .modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from .plan_changes import has_ends
 
 LEAST = 1e-3  # rows a hop: what has given none may still do
-
+LEAST_MET = 1e-12  # of all pairs
 
 PerHop = Mapping[Form, float]
 """Rows of an answer (complete), or rows that come (delta), at one boundary."""
@@ -38,6 +42,7 @@ class Given:
 
     leave: whether changes, and those before the conversion, leave by themselves, without a -1.
     kept: rows of its answer now, before any filter above it, if the operator keeps what it has said.
+    meetings: of a join, the pairs it has found by their keys.
     """
 
     rows: int
@@ -45,6 +50,17 @@ class Given:
     mode: Mode
     leave: tuple[bool, bool]
     kept: int | None = None
+    meetings: Meetings | None = None
+
+    def met(self, before: Given | None) -> Met | None:
+        """Of all pairs of rows, those with equal keys since then; None: not known."""
+        if self.meetings is None:
+            return None
+        since = self.meetings.since(None if before is None else before.meetings)
+        if since.tried <= 0:
+            return None
+        keys = max(since.met / since.tried, LEAST_MET)
+        return Met(keys, keys * (since.kept / since.met if since.met else 1.0) or LEAST_MET)
 
     def per_hop(self, before: Given | None, hops: int) -> PerHop:
         """What was given at each of the last so many boundaries."""
@@ -62,10 +78,14 @@ def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
     """By the names of operators; those that cannot be told from others' are not there."""
     found: dict[str, Given] = {}
 
-    def visit(part: Part, node: PlanNode, number: int, top: tuple[int, PlanNode] | None) -> int:
-        """Look at a node and all below it; the number that follows theirs."""
+    def visit(
+        part: Part, node: PlanNode, number: int, top: tuple[int, PlanNode] | None, passed: int | None
+    ) -> int:
+        """Look at a node and all below it; the number that follows theirs. passed: by the filter above it."""
         if number in part.parts:
-            visit(part.parts[number], node, 0, top)  # by our names: it may have those of another query
+            visit(
+                part.parts[number], node, 0, top, passed
+            )  # by our names: it may have those of another query
             return number + sum(1 for _ in plan_nodes(node))
         if top is None and (rows := rows_of(part, number)) is not None:
             top = rows, node
@@ -77,14 +97,17 @@ def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
                 is_converted = reads(mode) != writes(mode) and not name.startswith("scan ")
                 inner = rows_of(part, number) if is_converted and number not in part.panes else None
                 leave = has_ends(top[1]), has_ends(node)
-                found[name] = Given(top[0], inner, mode, leave, rows_kept(part, number))
+                meetings = meetings_of(part, number, passed)
+                found[name] = Given(top[0], inner, mode, leave, rows_kept(part, number), meetings)
             top = None
+        is_filter = isinstance(node, SelectNode) and node.predicate is not None
+        passed = rows_of(part, number) if is_filter else None
         number += 1
         for below in plan_inputs(node):
-            number = visit(part, below, number, top)
+            number = visit(part, below, number, top, passed)
         return number
 
-    visit(pipeline, pipeline.plan, 0, None)
+    visit(pipeline, pipeline.plan, 0, None, None)
     return found
 
 
@@ -106,12 +129,23 @@ def rows_kept(part: Part, number: int) -> int | None:
     return None if says is None else int(says.sum())
 
 
+def meetings_of(part: Part, number: int, passed: int | None) -> Meetings | None:
+    """What a join has met so far; passed: pairs that satisfy what of its condition is a filter above it."""
+    operator: Operator | None = part.operators.get(number)
+    if not isinstance(operator, ChangeJoin | WholeJoin):
+        return None
+    meetings = operator.meetings
+    return replace(meetings, kept=meetings.kept if passed is None else passed)
+
+
 @dataclass(frozen=True)
 class MeasuredEstimates(Estimates):
     """Estimates, and in their place what was measured where it was."""
 
     measured: Mapping[int, PerHop] = field(default_factory=dict)
     """By the id of a node."""
+    met: Mapping[int, Met] = field(default_factory=dict)
+    """By the id of a join."""
 
     def flow(self, node: Node, inputs: list[Flow]) -> Flow:  # type: ignore[override]
         flow = super().flow(node, inputs)
@@ -125,6 +159,10 @@ class MeasuredEstimates(Estimates):
         if came is None:
             return replace(flow, rows=rows)
         return replace(flow, rows=rows, parts=frozenset({(id(node), min(1.0, came / rows))}))
+
+    def condition(self, node: Join) -> Met:
+        known = self.met.get(id(node))
+        return super().condition(node) if known is None else known
 
     def groups(self, node: Aggregate) -> float:
         known = self.measured.get(id(node), {}).get("complete")
@@ -161,3 +199,8 @@ def measured_nodes(
 
     visit(root, None)
     return found
+
+
+def measured_conditions(root: Node, met: Mapping[str, Met]) -> dict[int, Met]:
+    """What joins have met, by the node of the tree."""
+    return {id(one.node): met[one.name] for one in operators_of(root) if one.name in met}

@@ -19,7 +19,7 @@ from penstock.engine.pipeline import Pipeline
 from .assign_modes import Assigned, Pricer, assign_modes
 from .hopping_cost import HoppingCosts
 from .logical import Query, StreamScan
-from .measure_hopping import Given, MeasuredEstimates, measured_nodes, rows_given
+from .measure_hopping import Given, MeasuredEstimates, measured_conditions, measured_nodes, rows_given
 from .modes import Form, Mode, operators_of
 from .optimize_hopping import HoppingPlan, operator_costs
 from .statistics import Rates
@@ -97,7 +97,9 @@ class Watch:
         given = {name: one.per_hop(self.given.get(name), hops) for name, one in now.items()}
         kept = {name: one.kept for name, one in now.items() if one.kept is not None}
         nodes = measured_nodes(query.root, given, kept, modes)
-        return MeasuredEstimates(rates, query.hop.size_us, measured=nodes)
+        met = {name: one.met(self.given.get(name)) for name, one in now.items()}
+        conditions = measured_conditions(query.root, {name: one for name, one in met.items() if one})
+        return MeasuredEstimates(rates, query.hop.size_us, measured=nodes, met=conditions)
 
 
 def looks_after(changes: int) -> int:

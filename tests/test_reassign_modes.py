@@ -23,6 +23,7 @@ from penstock.optimizer import reassign_modes
 from penstock.optimizer.assign_modes import Pricer, assign_modes, fixed_modes
 from penstock.optimizer.estimate_flows import Estimates
 from penstock.optimizer.hopping_cost import HoppingCosts
+from penstock.optimizer.logical import Join
 from penstock.optimizer.modes import Form, mode_of, operators_of, reads
 from penstock.optimizer.optimize_hopping import HoppingPlan
 from penstock.optimizer.reassign_modes import Watch, emitted_by, with_modes
@@ -226,6 +227,44 @@ def test_groups_and_values_are_measured(sql: str, name: str, mode: str) -> None:
     hops = [row[0] for row in rows_of(whole.results())]
     groups = hops.count(hops[-1])
     assert watch.shown(*given)[name].flow.rows == pytest.approx(groups, rel=0.05)
+
+
+BOTH = "FROM a [RANGE 10 SECONDS] {} JOIN b [RANGE 10 SECONDS] ON a.k = b.k"
+EXISTS = "FROM a [RANGE 10 SECONDS] WHERE {} EXISTS (SELECT 1 FROM b [RANGE 10 SECONDS] WHERE a.k = b.k{})"
+
+
+@pytest.mark.parametrize("emit", ["COMPLETE", "DELTA"])
+@pytest.mark.parametrize("mode", ["DIDO", "CICO"])
+@pytest.mark.parametrize("values", [7, 300])
+@pytest.mark.parametrize("sql", [
+    "SELECT a.k, a.v " + EXISTS.format("", ""),
+    "SELECT a.k, a.v " + EXISTS.format("NOT", ""),
+    "SELECT a.k, a.v " + EXISTS.format("NOT", " AND a.v < b.v"),
+    "SELECT a.k, b.v " + BOTH.format("LEFT"),
+    "SELECT u.k, b.v FROM (SELECT DISTINCT k, v FROM a [RANGE 10 SECONDS]) AS u "
+    "JOIN b [RANGE 10 SECONDS] ON u.k = b.k AND u.v < b.v",
+])  # fmt: skip
+def test_equal_keys_of_joins_are_measured(sql: str, values: int, mode: str, emit: str) -> None:
+    """Whatever the modes: of all pairs of rows, one in as many as there are keys has equal ones."""
+    engine, _ = start(DIFFERENCE, 20)
+    query = engine.query(f"{sql} HOP BY 1 SECOND EMIT {emit}", modes=mode)
+    watch, decided = Watch(), query._decided
+    assert decided is not None
+    (join,) = (one.node for one in operators_of(decided.query.root) if one.name == "join 1")
+    assert isinstance(join, Join)
+    for second in range(24):
+        feed(engine, 40, second, values)
+        given = decided, query._pipeline, engine._runtime.streams
+        if second < 14:
+            assert watch.look(*given, engine._weights) is None
+    _, last = reassign_modes.last_hop(decided.query, query._pipeline, engine._runtime.streams)
+    assert last is not None
+    found = watch.estimates(*given, last).condition(join)
+    assert found.keys == pytest.approx(1 / values, rel=0.3)
+    if " < " in sql:
+        assert found.pairs == pytest.approx(found.keys / 2, rel=0.2)
+    else:
+        assert found.pairs == found.keys
 
 
 TOTAL = f"SELECT COUNT(*) AS n, SUM(v) AS s FROM {UNITED} HOP BY 1 SECOND EMIT DELTA"

@@ -42,6 +42,7 @@ from ..kernels.change_join import (
 )
 from ..kernels.matches import NEITHER, WITH, WITHOUT, settle
 from ..known_time import KnownTime, Learning
+from ..meetings import Meetings
 from ..operator import Counters, pass_time
 from ..padded_view import PaddedView
 from ..plan import ChangeJoinNode, JoinKind
@@ -100,6 +101,7 @@ class ChangeJoin:
         )
         self._known = KnownTime(learning, queues)
         self._told = ToldTimes() if messages and not self._is_counted else None
+        self.meetings = Meetings()
         self._work: Work | None = None
         self._carried = np.array([0, BEGINNING])
         self._carry = np.empty(0, np.int64)
@@ -129,10 +131,20 @@ class ChangeJoin:
         if not any(taken) and min(side.bag.first_due for side in self._sides) > known:
             return False
         self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
+        self._try(taken)
         left, right = (side.events(batch) for side, batch in zip(self._sides, taken, strict=True))
         last = max((int(batch.ts[-1]) for batch in taken if batch is not None), default=known)
         self._work = Work((left, right), max(known, last))
         return True
+
+    def _try(self, taken: Sequence[Batch | None]) -> None:
+        """Count the pairs that these changes might make or end."""
+        before = [len(side.bag) for side in self._sides]
+        came = [0 if one is None else entering(one) for one in taken]
+        went = [0 if one is None else one.length - new for one, new in zip(taken, came, strict=True)]
+        after = [rows + new - old for rows, new, old in zip(before, came, went, strict=True)]
+        self.meetings.try_changes((before[0], before[1]), (went[0], went[1]))
+        self.meetings.try_changes((after[0], after[1]), (came[0], came[1]))
 
     def _forget_partners_of_tables(self) -> None:
         """A side that is at its end and whose rows all stay asks for no partner again."""
@@ -203,6 +215,8 @@ class ChangeJoin:
         ts, ets, sign, rows = (array[..., :found].copy() for array in self._out[:4])
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
         kept, error, good = self._satisfying(pairs)
+        self.meetings.met += found
+        self.meetings.kept += len(kept)
         if len(kept) < found:
             pairs = pairs.take(kept)
         times: list[int] = []
@@ -249,12 +263,15 @@ class ChangeJoin:
         held = -1
         if work.cursor[INSIDE] and self._wanted[work.cursor[SIDE]] != NEITHER:
             held = 2 * int(work.cursor[SLOT]) + int(work.cursor[SIDE])
+        pair_places = np.flatnonzero(np.abs(sign) == 1)
+        self.meetings.met += len(pair_places)
+        self.meetings.kept += len(pair_places)
         if self._node.residual is not None:
-            pair_places = np.flatnonzero(np.abs(sign) == 1)
             pairs = Batch(ts[pair_places], self._columns(rows[:, pair_places], False))
             satisfying, error, good = self._satisfying(pairs)
             kept[pair_places] = 0
             kept[pair_places[satisfying]] = 1
+            self.meetings.kept += len(satisfying) - len(pair_places)
             if error is not None:
                 failed_at = int(ts[pair_places[good]])
                 found = int(np.searchsorted(ts, failed_at))
@@ -319,3 +336,8 @@ class ChangeJoin:
                 assert int(side.bag.ends().min()) > self._known.ts, "a row is kept beyond its end"
             if side.wanted:
                 side.check_given()
+
+
+def entering(batch: Batch) -> int:
+    """Rows that come."""
+    return batch.length if batch.sign is None else int(np.count_nonzero(batch.sign > 0))

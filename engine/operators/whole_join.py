@@ -20,6 +20,7 @@ from ..batch import NO_ROWS, Batch, ColumnView, Gather, LazyColumn, all_at
 from ..evaluate import evaluate_predicate, selected
 from ..kernels.whole_join import AT, CURSOR, pair_rows, select_matched, sort_by_slot
 from ..key_slots import KeySlots, SlotReader, tidy
+from ..meetings import Meetings
 from ..padded_view import PaddedView
 from ..plan import ChangeJoinNode
 from ..queue import Queue
@@ -43,6 +44,7 @@ class WholeJoin(WholeOperator):
         self._types = types
         self._slots = KeySlots()
         self._room = np.empty(0, np.int64)
+        self.meetings = Meetings()
         self._left, self._right = (
             SlotReader(self._slots, types[side], keys, False, numbered[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
@@ -51,6 +53,8 @@ class WholeJoin(WholeOperator):
     def answer(self, ts: int, taken: Sequence[Batch | None]) -> Iterator[Batch]:
         left, right = taken
         kind = self._node.kind
+        if left is not None and right is not None:
+            self.meetings.tried += left.length * right.length
         # 1. keys: those of numbered rows have slots, else the right's; what is left is looked up
         if self._left.is_numbered:
             left_slots = self._left.read(left, True)
@@ -78,12 +82,18 @@ class WholeJoin(WholeOperator):
                 self._room = np.empty(2 * left.length, np.int64)
             marks = np.zeros(max(self._slots.used, 1), np.uint8)
             found = select_matched(left_slots, right_slots, marks, wanted, self._room)
+            keys = np.count_nonzero(marks)
+            if keys:  # as many pairs as there are if all keys have as many rows of the right
+                matched = found if wanted else left.length - found
+                met = matched * np.count_nonzero(right_slots >= 0) / keys
+                self.meetings.met += met
+                self.meetings.kept += met
             return self._room[:found].copy()
-        matched = np.zeros(left.length, bool)
+        is_matched = np.zeros(left.length, bool)
         if right is not None:
             for lefts, _ in self._found(left, right, left_slots, right_slots):
-                matched[lefts] = True
-        return np.flatnonzero(matched == wanted)
+                is_matched[lefts] = True
+        return np.flatnonzero(is_matched == wanted)
 
     def _pairs(
         self, ts: int, left: Batch | None, right: Batch | None, left_slots: NDArray, right_slots: NDArray
@@ -126,6 +136,8 @@ class WholeJoin(WholeOperator):
                 pairs = Batch(lefts, columns)
                 kept = selected(evaluate_predicate(residual, pairs.column, found))
                 lefts, rights = lefts[kept], rights[kept]
+            self.meetings.met += found
+            self.meetings.kept += len(lefts)
             yield lefts, rights
 
     @property
