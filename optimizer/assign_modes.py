@@ -73,8 +73,15 @@ class Pricer:
         """What a node gives."""
         return self.estimates.flow(node, [self.flow(part) for part in inputs_of(node)])
 
-    def operator(self, node: Node, inputs: Sequence[Flow], out: Flow) -> Costs:
-        """What one operator costs in each mode."""
+    def operator(self, node: Node, inputs: Sequence[Flow], out: Flow, is_top: bool = False) -> Costs:
+        """What one operator costs in each mode; the topmost one, with the query's end behind it."""
+        if not is_top:
+            return self._operator(node, inputs, out)
+        ends = isinstance(node, StreamScan | UnionAll) or (isinstance(node, Join) and node.kind == "inner")
+        is_net = isinstance(node, Aggregate) and "delta" in self._pane_forms(node)
+        return self.costs.emitted(self._operator(node, inputs, out), out, ends, is_net)
+
+    def _operator(self, node: Node, inputs: Sequence[Flow], out: Flow) -> Costs:
         costs = self.costs
         match node:
             case StreamScan():
@@ -84,31 +91,38 @@ class Pricer:
                 return costs.join(inputs[0], inputs[1], out.rows * shares.keys / shares.pairs, out)
             case Join():
                 met = self.estimates.condition(node).keys * inputs[0].rows * inputs[1].rows
-                return costs.match(inputs[0], inputs[1], met, out)
+                return costs.match(inputs[0], inputs[1], met, out, node.kind not in ("semi", "anti"))
             case SetOperation() | Distinct():
                 return costs.tally(inputs, out)
             case UnionAll():
                 return costs.union(out)
             case Aggregate():
-                if not self.panes:
-                    return costs.group(inputs[0], out)
-                hops = Hops(self.estimates.hop_us)
-                forms = [form for form in FORMS if plan_panes(node, hops, form) is not None]
-                return costs.panes(inputs[0], out, forms)
+                forms = self._pane_forms(node)
+                return costs.panes(inputs[0], out, forms) if forms else costs.group(inputs[0], out)
             case _:
                 raise AssertionError(f"{type(node).__name__} has no modes")
+
+    def _pane_forms(self, node: Aggregate) -> list[Form]:
+        """What an aggregate can write by panes."""
+        if not self.panes:
+            return []
+        hops = Hops(self.estimates.hop_us)
+        return [form for form in FORMS if plan_panes(node, hops, form) is not None]
 
 
 def assign_modes(root: Node, pricer: Pricer, written: Form, forced: Modes | None = None) -> Assigned:
     """The cheapest assignment for a plan that writes this form; `forced` modes stay as they are."""
-    options = options_of(root, pricer, itertools.count(), forced or {})
+    options = options_of(root, pricer, itertools.count(), forced or {}, is_top=True)
     return options[written] if written in options else next(iter(options.values()))
 
 
-def options_of(node: Node, pricer: Pricer, numbers: Iterator[int], forced: Modes) -> Options:
-    """The cheapest plans of a fixed tree, one for each form it can write."""
+def options_of(
+    node: Node, pricer: Pricer, numbers: Iterator[int], forced: Modes, is_top: bool = False
+) -> Options:
+    """The cheapest plans of a fixed tree, one for each form it can write; is_top: nothing is above it."""
     number = next(numbers) if isinstance(node, OPERATORS) else None
-    inputs = [options_of(part, pricer, numbers, forced) for part in inputs_of(node)]
+    below = is_top and isinstance(node, Filter | Project)
+    inputs = [options_of(part, pricer, numbers, forced, below) for part in inputs_of(node)]
     flows = [next(iter(options.values())).flow for options in inputs]
     out = pricer.estimates.flow(node, flows)
     match node:
@@ -116,7 +130,7 @@ def options_of(node: Node, pricer: Pricer, numbers: Iterator[int], forced: Modes
             return {f: Assigned(node, c, c, None, out) for f, c in pricer.costs.table(out.rows).items()}
         case Filter() | Project():
             return through(node, pricer, inputs[0], out)
-    costs = pricer.operator(node, flows, out)
+    costs = pricer.operator(node, flows, out, is_top)
     wanted = None if number is None else forced.get(number)
     if wanted is not None:
         costs = {mode: cost for mode, cost in costs.items() if is_forced(node, mode, wanted)}

@@ -2,15 +2,18 @@
 
 Every formula of hopping_cost.py is linear in its weights. So what a query costs with one weight of 1 and all
 others 0 is how often that weight counts in a hop of it. Queries of every operator are run in every mode, with
-small and large windows and hops, few and many pairs, and their answers are made; the weights are what fits
-all their times best, in relative terms, none below 0.
+small and large windows, hops of 1 to 100 % of them, few and many pairs, and their answers are made; the
+weights are what fits all their times best.
+
+What an operator costs depends on where it stands: at the top, its changes are netted, and rows that leave by
+themselves are made into changes. So joins, unions and differences are run at the top and below something.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +45,9 @@ TYPES = (SqlType.TIMESTAMP, SqlType.BIGINT, SqlType.BIGINT)
 GAP_US = 1_000
 STREAMS = "abc"
 RUNS = 3
-LEAST = 1e-11  # of a weight that the runs do not show: it is not free
+LEAST = 0.1
+PULL = 1.0  # of a weight that is off by its own size, as much as of a point that is off by as much
+STEPS, MOST_ROUNDS = 8, 20_000
 
 QUERIES = {
     "select": "SELECT k + 1 AS k, v FROM a {w} WHERE v >= 0",
@@ -50,6 +55,9 @@ QUERIES = {
     "joins": "SELECT a.k, a.v, b.v AS w, c.v AS x FROM a {w} JOIN b {w} ON a.k = b.k JOIN c {w} ON a.k = c.k",
     "anti": "SELECT k, v FROM a {w} WHERE NOT EXISTS (SELECT 1 FROM b {w} WHERE b.k = a.k)",
     "except": "SELECT k, v FROM a {w} EXCEPT SELECT k, v FROM b {w}",
+    "both": "SELECT x.k, x.v, c.v AS w FROM (SELECT k, v FROM a {w} EXCEPT SELECT k, v FROM b {w}) AS x "
+    "JOIN c {w} ON x.k = c.k",
+    "counts": "SELECT a.k, COUNT(*) AS n FROM a {w} JOIN b {w} ON a.k = b.k GROUP BY a.k",
     "union": "SELECT k, v FROM a {w} UNION ALL SELECT k, v FROM b {w}",
     "panes": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a {w} GROUP BY k",
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM (SELECT k, v FROM a {w} UNION ALL "
@@ -60,6 +68,8 @@ MATCHES: dict[str, tuple[float, ...]] = {
     "joins": (0.25, 2.0),
     "anti": (0.25, 6.0),
     "except": (0.1, 0.5, 2.0),
+    "both": (0.5, 2.0),
+    "counts": (0.25, 6.0),
     "panes": (2.0, 50.0),
     "groups": (2.0, 50.0),
 }
@@ -71,12 +81,12 @@ NewArrange = Callable[[], Arrange]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A query in a mode: rows of its windows, hops that make a window, rows of b that a row of a meets."""
+    """A query in a mode: rows of its windows and of a hop, rows of b that a row of a meets."""
 
     query: str
     mode: Forced
     window: int
-    hops: int
+    hop: int
     matches: float
 
     @property
@@ -84,11 +94,17 @@ class Point:
         return max(1, round(self.window / self.matches))
 
     @property
+    def alike(self) -> str:
+        """Streams that are compared row by row, whose rows are to be equal as often as keys are. Those of
+        others differ: equal pairs that come and go cancel, and who counts rows by value has less to do."""
+        return "ab" if "EXCEPT" in QUERIES[self.query] else ""
+
+    @property
     def sql(self) -> str:
         size = GAP_US * self.window
         emit = "COMPLETE" if str(self.mode).endswith("CO") else "DELTA"
         text = QUERIES[self.query].format(w=f"[RANGE {size} us]")
-        return f"{text} HOP BY {size // self.hops} us EMIT {emit}"
+        return f"{text} HOP BY {GAP_US * self.hop} us EMIT {emit}"
 
 
 def points(quick: bool) -> Iterator[Point]:
@@ -96,34 +112,34 @@ def points(quick: bool) -> Iterator[Point]:
     of their own, and no mode to choose."""
     for query in QUERIES:
         for mode in MODES if query != "select" else ("DICO", "CICO"):
-            for window in (1_000,) if quick else (2_000, 20_000):
-                for hops in (1, 8) if quick else (1, 8, 40):
+            for window in (1_000,) if quick else (500, 4_000, 16_000):
+                for share in (1.0, 0.05) if quick else (1.0, 0.4, 0.1, 0.03, 0.01):
                     for matches in MATCHES.get(query, (2.0,)):
-                        yield Point(query, mode, window, hops, matches)
+                        yield Point(query, mode, window, round(share * window), matches)
 
 
 def hopping_weights(
-    quick: bool, clock: Clock, arrange: NewArrange, known: Weights
+    quick: bool, clock: Clock, arrange: NewArrange, known: Weights, runs: int = RUNS
 ) -> tuple[dict[str, float], float]:
     """The weights by name, and how far what they say is from what was measured, as a rule (median)."""
-    names = [one.name for one in dataclasses.fields(Weights) if one.name.startswith("hop_")]
-    counts, seconds = [], []
-    for point in points(quick):
-        query = bind_point(point)
-        runs = [run(point, query, clock, arrange) for _ in range(1 if quick else RUNS)]
-        best = [min(hop) for hop in zip(*runs, strict=True)]
-        seconds.append(sum(best) / len(best))
-        counts.append([priced(point, query, only_one(known, names, name)) for name in names])
-    measured = np.array(seconds)
-    scaled = np.array(counts) / measured[:, None]
-    found = fit(scaled, np.ones(len(measured)))
-    said = scaled @ found
-    shown = scaled.any(axis=0)
-    weights = {
-        name: max(float(value), LEAST) if seen else getattr(known, name)
-        for name, value, seen in zip(names, found, shown, strict=True)
-    }
-    return weights, float(np.median(np.abs(said - 1)))
+    usual = {one.name: one.default for one in dataclasses.fields(Weights) if one.name.startswith("hop_")}
+    names = list(usual)
+    bound = [(point, bind_point(point)) for point in points(quick)]
+    measured = measure(bound, clock, arrange, runs)
+    counts = np.array([[priced(*one, only_one(known, names, name)) for name in names] for one in bound])
+    found = fit(counts, measured, np.array(list(usual.values()), float))
+    misses = np.abs(counts @ found / measured - 1)
+    return dict(zip(names, map(float, found), strict=True)), float(np.median(misses))
+
+
+def measure(bound: Sequence[tuple[Point, Query]], clock: Clock, arrange: NewArrange, runs: int) -> NDArray:
+    """Seconds per hop of each point. All are run in turn, `runs` times: what disturbs the machine for a while
+    disturbs one run of a point. Of each hop the best run counts, as the work is the same in all."""
+    best: list[list[float]] = [run(*one, clock, arrange) for one in bound]
+    for _ in range(runs - 1):
+        for known, one in zip(best, bound, strict=True):
+            known[:] = map(min, known, run(*one, clock, arrange))
+    return np.array([sum(hops) / len(hops) for hops in best])
 
 
 def only_one(known: Weights, names: list[str], wanted: str) -> Weights:
@@ -156,24 +172,38 @@ def remaining(node: Join | SetOperation, matches: float) -> float:
     return alone if isinstance(node, Join) else alone * (1 - alone) / matches
 
 
-def fit(counts: NDArray, wanted: NDArray) -> NDArray:
-    """x >= 0 for which counts @ x is closest to what is wanted, one weight after the other until it holds."""
-    scale = np.maximum(np.sqrt((counts**2).sum(axis=0)), 1e-300)
-    columns = counts / scale
-    x = np.zeros(counts.shape[1])
-    rest = wanted.astype(float).copy()
-    for _ in range(20_000):
-        moved = 0.0
+def fit(counts: NDArray, measured: NDArray, known: NDArray) -> NDArray:
+    """Weights with which counts @ weights is closest to what was measured, by the logarithm of its ratio.
+
+    What the points do not tell apart stays in the ratio it has in `known`, weights of some other machine:
+    each weight is pulled to its own there, as weakly as PULL says and once the speeds of the two machines
+    are made equal. So a weight that the points do not show is not free, and none is below LEAST of its own.
+    """
+    columns = counts * known
+    said = columns.sum(axis=1)
+    speed = float(np.exp(np.mean(np.log(measured / said))))
+    columns *= speed
+    ties = np.sqrt(PULL) * np.eye(len(known))
+    x = np.ones(len(known))
+    for _ in range(STEPS):  # of Newton: the logarithm is straight near where we are
+        said = columns @ x
+        rows = np.vstack([columns / said[:, None], ties])
+        wanted = np.concatenate([1 - np.log(said / measured), np.diag(ties)])
+        x = bounded(rows, wanted, x)
+    return x * known * speed
+
+
+def bounded(columns: NDArray, wanted: NDArray, x: NDArray) -> NDArray:
+    """x >= LEAST for which columns @ x is closest to what is wanted, one after the other until it holds."""
+    x = x.copy()
+    products, aims = columns.T @ columns, columns.T @ wanted
+    for _ in range(MOST_ROUNDS):
+        before = x.copy()
         for i in range(len(x)):
-            column = columns[:, i]
-            step = max(-x[i], float(column @ rest)) if column.any() else 0.0
-            if step:
-                x[i] += step
-                rest -= step * column
-                moved = max(moved, abs(step))
-        if moved < 1e-9:
+            x[i] = max(LEAST, x[i] + (aims[i] - products[i] @ x) / products[i, i])
+        if np.abs(x - before).max() < 1e-6:
             break
-    return x / scale
+    return x
 
 
 def bind_point(point: Point) -> Query:
@@ -198,10 +228,10 @@ def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[f
     pipeline = runtime.add_query(
         "q", node, pa.schema(fields), False, bool(changes), planned.netting, planned.approach
     )
-    step = point.window // point.hops
-    full = point.hops + 1
-    total = full + min(20, max(4, point.hops))
-    tables = {name: rows(total * step, point.keys, rng) for name in streams}
+    step = point.hop
+    full = -(-point.window // step) + 1
+    total = full + min(20, max(4, full))
+    tables = {name: rows(total * step, point.keys, name in point.alike, rng) for name in streams}
     seconds = []
     for hop in range(total):
         began = clock()
@@ -212,8 +242,9 @@ def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[f
     return seconds[full:]
 
 
-def rows(count: int, keys: int, rng: np.random.Generator) -> pa.Table:
-    """Equal keys have equal values, so that rows are equal as often as keys are."""
+def rows(count: int, keys: int, alike: bool, rng: np.random.Generator) -> pa.Table:
+    """Rows at equal distances; alike: equal keys have equal values, else no two rows have."""
     ts = np.arange(1, count + 1) * GAP_US
     drawn = rng.integers(0, keys, count)
-    return pa.table([pa.array(ts, pa.timestamp("us")), drawn, drawn * 1_000_003], NAMES)
+    values = drawn * 1_000_003 if alike else rng.integers(0, 1 << 40, count)
+    return pa.table([pa.array(ts, pa.timestamp("us")), drawn, values], NAMES)

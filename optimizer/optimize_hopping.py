@@ -186,9 +186,10 @@ def written_by(plan: Assigned) -> Form:
 
 def operator_costs(chosen: Assigned, pricer: Pricer) -> tuple[OperatorCosts, ...]:
     """What each operator costs, by the names they have."""
-    found = []
+    found: list[OperatorCosts] = []
     for one, named in zip(chosen.operators(), operators_of(chosen.node), strict=True):
-        costs = pricer.operator(one.node, [below.flow for below in one.inputs], one.flow)
+        flows = [below.flow for below in one.inputs]
+        costs = pricer.operator(one.node, flows, one.flow, is_top=not found)
         assert one.mode is not None, "an operator has a mode"
         found.append(OperatorCosts(named.name, one.mode, costs))
     return tuple(found)
@@ -232,20 +233,22 @@ class Search:
         self._pricer = pricer
         self._strategy = strategy
         self._above = ABOVE[strategy] if above is None else above
-        self._solved: dict[tuple[Node, bool], Options] = {}
+        self._solved: dict[tuple[Node, bool, bool], Options] = {}
         self._orders: dict[Node, JoinOrder] = {}
 
     def best(self, root: Node) -> Options:
         """The cheapest plans of a query."""
         if self._strategy == "none":
-            return options_of(separate_joins(root), self._pricer, itertools.count(), {})
-        return self.solve(root, False)
+            return options_of(separate_joins(root), self._pricer, itertools.count(), {}, is_top=True)
+        return self.solve(root, False, is_top=True)
 
-    def solve(self, node: Node, sets: bool) -> Options:
-        """The cheapest plans of a node, by form; sets: nobody above cares how often a row is there."""
-        if (node, sets) not in self._solved:
-            self._solved[node, sets] = self._find(node, sets)
-        return self._solved[node, sets]
+    def solve(self, node: Node, sets: bool, is_top: bool = False) -> Options:
+        """The cheapest plans of a node, by form; sets: nobody above cares how often a row is there; is_top:
+        nobody but the query's end is."""
+        key = node, sets, is_top
+        if key not in self._solved:
+            self._solved[key] = self._find(*key)
+        return self._solved[key]
 
     def topmost(self, node: Node) -> JoinOrder | None:
         """The search for the order of the topmost joins, if there is just one such place."""
@@ -256,25 +259,25 @@ class Search:
             node = below[0]
         return self._orders[node]
 
-    def _find(self, node: Node, sets: bool) -> Options:
-        joined = self._joined(node, sets)
+    def _find(self, node: Node, sets: bool, is_top: bool) -> Options:
+        joined = self._joined(node, sets, is_top)
         if joined is not None:
             return joined
         match node:
             case Filter() | Project():
-                below = self.solve(node.input, sets)
+                below = self.solve(node.input, sets, is_top)
                 flow = next(iter(below.values())).flow
                 return through(node, self._pricer, below, self._pricer.estimates.flow(node, [flow]))
             case SetOperation(kind="except"):
                 factored = factor_difference(node, sets)
                 if factored is None:
-                    return self._operator(node, sets)
-                pushed, stays = self.solve(factored, sets), self._operator(node, sets)
+                    return self._operator(node, sets, is_top)
+                pushed, stays = self.solve(factored, sets, is_top), self._operator(node, sets, is_top)
                 return {f: min(stays[f], pushed[f], key=lambda plan: plan.cost) for f in stays}
             case _:
-                return self._operator(node, sets)
+                return self._operator(node, sets, is_top)
 
-    def _operator(self, node: Node, sets: bool) -> Options:
+    def _operator(self, node: Node, sets: bool, is_top: bool) -> Options:
         """A node that stays where it is, over the cheapest plans of its inputs."""
         inputs = [
             self.solve(part, below)
@@ -285,18 +288,18 @@ class Search:
         if isinstance(node, TableScan):
             costs = self._pricer.costs.table(out.rows)
             return {form: Assigned(node, cost, cost, None, out) for form, cost in costs.items()}
-        return cheapest(node, self._pricer.operator(node, flows, out), inputs, out)
+        return cheapest(node, self._pricer.operator(node, flows, out, is_top), inputs, out)
 
     # Joins
 
-    def _joined(self, node: Node, sets: bool) -> Options | None:
+    def _joined(self, node: Node, sets: bool, is_top: bool) -> Options | None:
         """The cheapest plans of the joins at the top of a node; None if there are none."""
         graph = read_graph(node)
         if graph is None:
             return None
         if len(graph.cluster.items) > MOST_ORDERED:
-            return options_of(separate_joins(node), self._pricer, itertools.count(), {})
-        order = JoinOrder(graph, self._pricer, self.solve, self._above, sets)
+            return options_of(separate_joins(node), self._pricer, itertools.count(), {}, is_top)
+        order = JoinOrder(graph, self._pricer, self.solve, self._above, sets, is_top)
         self._orders[node] = order
         found: dict[Form, Assigned] = {}
         for form in order.forms():

@@ -80,14 +80,17 @@ class Condition:
 class JoinOrder:
     """Finds the cheapest order of one graph."""
 
-    def __init__(self, graph: JoinGraph, pricer: Pricer, solve: Solve, above: int, sets: bool) -> None:
-        """above: the most other inputs above whose join a difference is pulled."""
+    def __init__(
+        self, graph: JoinGraph, pricer: Pricer, solve: Solve, above: int, sets: bool, is_top: bool
+    ) -> None:
+        """above: the most other inputs above whose join a difference is pulled; is_top: nothing is above."""
         self._graph = graph
         self._cluster = graph.cluster
         self._pricer = pricer
         self._solve = solve
         self._above = above
         self._sets = sets
+        self._is_top = is_top
         items = graph.cluster.items
         self._items = [solve(item, sets if i not in graph.matches else True) for i, item in enumerate(items)]
         self._flows = [next(iter(options.values())).flow for options in self._items]
@@ -135,7 +138,8 @@ class JoinOrder:
                     rows *= estimates.left_by(match.position)
                     hanging = estimates.hanging(match.position, right, self._met[i])
                     parts = together(parts, touched(right.parts, hanging))
-            self._known[mask] = Flow(rows, parts)
+            is_pairs = len(inner) > 1 or self._flows[inner[0]].is_pairs
+            self._known[mask] = Flow(rows, parts, is_pairs=is_pairs)
         return self._known[mask]
 
     def _origin(self, column: int) -> Origin | None:
@@ -187,22 +191,28 @@ class JoinOrder:
     def _ways(self, mask: int) -> Iterator[tuple[Way, Costs, Sequence[dict[Form, float]]]]:
         """Every last step to a set: what it costs, and what its inputs do."""
         out = self.flow(mask)
+        is_last = self._is_top and mask == self.everything
+
+        def priced(costs: Costs, ends: bool) -> Costs:
+            return self._pricer.costs.emitted(costs, out, ends) if is_last else costs
+
         for item in self._graph.matches:
             rest = mask & ~(1 << item)
             if mask >> item & 1 and self._needs[item] & rest == self._needs[item]:
                 left, right = self.flow(rest), self._flows[item]
                 met = self._met[item] * left.rows * right.rows
                 inputs = self._costs(rest), self._costs(1 << item)
-                yield Matched(rest, item), self._pricer.costs.match(left, right, met, out), inputs
+                costs = self._pricer.costs.match(left, right, met, out)
+                yield Matched(rest, item), priced(costs, False), inputs
         for one, two in self._splits(mask):
             left, right = self.flow(one), self.flow(two)
             costs = self._pricer.costs.join(left, right, self._keys(one, two) * left.rows * right.rows, out)
-            yield Joined(one, two), costs, (self._costs(one), self._costs(two))
+            yield Joined(one, two), priced(costs, True), (self._costs(one), self._costs(two))
         if 2 <= (mask & self._inner).bit_count() <= self._above + 1:
             for pulled in self._pulled(mask):
                 below = [{form: plan.cost for form, plan in one.items()} for one in pulled.inputs]
                 flows = [next(iter(one.values())).flow for one in pulled.inputs]
-                yield pulled, self._pricer.costs.tally(flows, out), below
+                yield pulled, priced(self._pricer.costs.tally(flows, out), False), below
 
     def _splits(self, mask: int) -> Iterator[tuple[int, int]]:
         """A set as two that can be joined, each pair once."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from penstock.engine.errors import DataError
 
 SHIPPED = Path(__file__).with_name("default_weights.json")
+FORMER = {"hop_whole_look"}  # in files stored when the model asked for them
 TURN_ROWS = 512  # given to a slice at once, where nothing is known of that
 
 
@@ -37,15 +38,18 @@ class Weights:
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
 
-    For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, for an
-    operator to run at all; hop_pass, to hand a row on; hop_window and hop_whole_window, for a row to enter a
-    window; hop_join_* for the window join, hop_change_* for a join of other inputs, hop_match_* for semi,
-    anti and outer joins, per change and per pair; hop_kept_pair, for a join's pair to outlive its hop;
-    hop_whole_* for operators over whole answers (row: link or probe, hash: find the key's slot, look: per
-    pair that is met and not given); hop_fold and hop_fold_change, per row of the answer and per change that
-    is folded in; hop_compare and hop_compare_change, per row of two answers and per row that is in one of
-    them; hop_say, per group that is given; hop_give, per change that a set operation, semi, anti or outer
-    join gives; hop_pane and hop_slot, per row and per group of panes.
+    For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, hop_state and
+    hop_source, for an operator to run at all, for one that keeps rows from hop to hop, and for a stream to be
+    pushed into its window; hop_window and hop_whole_window, for a row to enter it; hop_pass, to hand a row
+    on; hop_join_*, hop_change_* and hop_match_*, for a window join, a join of other inputs, and a semi, anti
+    or outer join, per row and per pair; hop_expire, per change where rows that leave are made into changes;
+    hop_kept_pair, for a pair that is kept for longer than a hop, and hop_due_pair where only its group is;
+    hop_whole_* for operators over whole answers (row: link or probe, hash: find the key's slot, key: of all
+    different ones); hop_tally_hash, the same for a set operation, whose keys are whole rows; hop_give, per
+    change that a set operation, semi, anti or outer join gives; hop_net, per change at the end of a query,
+    of which only the net ones come out; hop_fold and hop_fold_change, per row of the answer and per change
+    that is folded in; hop_compare and hop_compare_change, per row of two answers and per row that is in one
+    of them; hop_say, per group that is given; hop_pane and hop_slot, per row and per group of panes.
 
     Files stored before these were measured lack them.
     """
@@ -79,34 +83,40 @@ class Weights:
     tell_row: float = 8.5e-8
     slice_turn: float = 4.5e-7
     machine: str = "unknown"
-    hop_operator: float = 0.00012
-    hop_pass: float = 2.9e-10
-    hop_select: float = 1.8e-09
-    hop_window: float = 5.2e-08
-    hop_whole_window: float = 6.9e-09
-    hop_join_row: float = 1e-10
-    hop_join_pair: float = 1e-07
-    hop_change_row: float = 3.9e-08
-    hop_change_pair: float = 1.6e-07
-    hop_match_row: float = 2.4e-07
-    hop_match_pair: float = 3.9e-08
-    hop_whole_row: float = 5.1e-10
-    hop_whole_hash: float = 5.1e-09
-    hop_whole_pair: float = 1.2e-08
-    hop_whole_look: float = 1e-10
-    hop_tally: float = 6.8e-08
-    hop_whole_tally: float = 5.6e-09
-    hop_group: float = 1e-10
-    hop_whole_group: float = 2.2e-08
-    hop_say: float = 8.2e-08
-    hop_pane: float = 8.8e-09
-    hop_slot: float = 2.9e-08
-    hop_fold: float = 2.4e-08
-    hop_fold_change: float = 6.2e-08
-    hop_compare: float = 1.1e-08
-    hop_kept_pair: float = 3e-07
-    hop_compare_change: float = 2.7e-08
-    hop_give: float = 5e-08
+    hop_operator: float = 4e-05
+    hop_pass: float = 3e-09
+    hop_select: float = 1.4e-09
+    hop_window: float = 1.2e-08
+    hop_whole_window: float = 5e-09
+    hop_join_row: float = 2e-08
+    hop_join_pair: float = 5e-08
+    hop_change_row: float = 2.5e-07
+    hop_change_pair: float = 1.2e-07
+    hop_match_row: float = 1e-07
+    hop_match_pair: float = 7e-08
+    hop_whole_row: float = 1.5e-09
+    hop_whole_hash: float = 3e-09
+    hop_whole_pair: float = 7e-09
+    hop_tally: float = 3e-08
+    hop_whole_tally: float = 3e-09
+    hop_group: float = 2e-08
+    hop_whole_group: float = 1.2e-08
+    hop_say: float = 8e-08
+    hop_pane: float = 7e-09
+    hop_slot: float = 3e-08
+    hop_fold: float = 2.2e-08
+    hop_fold_change: float = 5e-08
+    hop_compare: float = 7e-09
+    hop_kept_pair: float = 1.2e-07
+    hop_compare_change: float = 1.2e-08
+    hop_give: float = 1e-07
+    hop_source: float = 0.0001
+    hop_state: float = 0.00014
+    hop_expire: float = 6e-08
+    hop_net: float = 3.5e-08
+    hop_tally_hash: float = 1.4e-08
+    hop_whole_key: float = 2e-09
+    hop_due_pair: float = 4e-08
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""
@@ -164,12 +174,13 @@ def load() -> Weights:
 def read(path: Path) -> Weights:
     """Weights from a file."""
     try:
-        weights = Weights(**json.loads(path.read_text()))
+        named = json.loads(path.read_text())
+        weights = Weights(**{name: value for name, value in named.items() if name not in FORMER})
         for name, value in dataclasses.asdict(weights).items():
             if name != "machine" and not 0 < float(value) < math.inf:
                 raise ValueError(f"{name} is {value}")
         return weights
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
             f"Expected the weights of the cost model, found something else ({error}); "
             "`penstock calibrate` writes them anew",

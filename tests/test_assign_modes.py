@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -17,15 +18,17 @@ from penstock.optimizer.logical import Filter, Node, Project, TableScan, inputs_
 from penstock.optimizer.modes import Form, Mode, fill_modes, operators_of, reads, writes
 from penstock.optimizer.optimize_hopping import assign_forced
 from penstock.optimizer.separate_joins import separate_joins
+from penstock.optimizer.weights import SHIPPED, read
 
 Every = list[tuple[Form, float, tuple[Mode, ...]]]
 FORMS: list[Form] = ["delta", "complete"]
 
 
-def every_assignment(node: Node, pricer: Pricer) -> Every:
+def every_assignment(node: Node, pricer: Pricer, is_top: bool = True) -> Every:
     """What a tree writes and costs in each assignment of modes that fits together."""
+    below_top = is_top and isinstance(node, Filter | Project)
     below: Every = [("delta", 0.0, ()), ("complete", 0.0, ())]
-    parts = [every_assignment(part, pricer) for part in inputs_of(node)]
+    parts = [every_assignment(part, pricer, below_top) for part in inputs_of(node)]
     if parts:
         below = [
             (form, sum(one[1] for one in chosen), tuple(m for one in chosen for m in one[2]))
@@ -43,7 +46,7 @@ def every_assignment(node: Node, pricer: Pricer) -> Every:
     flows = [pricer.flow(part) for part in inputs_of(node)]
     return [
         (writes(mode), own + cost, (mode, *modes))
-        for mode, own in pricer.operator(node, flows, flow).items()
+        for mode, own in pricer.operator(node, flows, flow, is_top).items()
         for form, cost, modes in below
         if form == reads(mode)
     ]
@@ -127,3 +130,39 @@ def test_a_small_hop_is_for_changes_and_a_large_one_for_whole_answers(share: flo
     query = bind(sql, f"HOP BY {round(100 * share)} SECONDS EMIT DELTA")
     found = assign_modes(query.root, price(query), "delta")
     assert found.modes[0] == ("DIDO" if share < 0.5 else "CIDO")
+
+
+@pytest.mark.parametrize(
+    ("sql", "dearer"),
+    [
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k", True),
+        ("SELECT k FROM a EXCEPT SELECT k FROM b", True),
+        ("SELECT k FROM a", True),
+        ("SELECT k, COUNT(*) AS n FROM (SELECT k FROM a UNION ALL SELECT k FROM b) AS u GROUP BY k", True),
+        ("SELECT k, COUNT(*) AS n FROM a GROUP BY k", False),  # from panes, whose changes are net
+    ],
+)
+def test_changes_of_the_topmost_operator_are_netted(sql: str, dearer: bool) -> None:
+    """Nothing else of it costs more than below another operator, but for the answer to be given."""
+    query = bind(sql)
+    root, pricer = separate_joins(query.root), price(query)
+    top = operators_of(root)[0].node
+    flows = [pricer.flow(part) for part in inputs_of(top)]
+    below, above = (pricer.operator(top, flows, pricer.flow(top), is_top) for is_top in (False, True))
+    more = {mode: above[mode] - below[mode] for mode in below}
+    assert min(more.values()) == pytest.approx(more["DICO"]) and more["DICO"] > 0
+    for mode, cost in more.items():
+        assert (cost > 1.01 * more["DICO"]) == (mode == "DIDO" and dearer), mode
+
+
+def test_an_end_that_costs_much_decides_the_mode_at_the_top_alone() -> None:
+    """Where netting is dear a difference at the top compares answers, but not one below an aggregate."""
+    dear = dataclasses.replace(read(SHIPPED), hop_net=1e-4)
+    difference = "SELECT k, v FROM a EXCEPT SELECT k, v FROM b"
+    tail = "WINDOW 1000 SECONDS HOP BY 1 SECOND EMIT DELTA"
+    for weights_, mode in ((read(SHIPPED), "DIDO"), (dear, "CIDO")):
+        query = bind(difference, tail)
+        assert assign_modes(separate_joins(query.root), price(query, weights_), "delta").modes[0] == mode
+    counted = bind(f"SELECT k, COUNT(*) AS n FROM ({difference}) AS d GROUP BY k", tail)
+    modes = assign_modes(separate_joins(counted.root), price(counted, dear), "complete").modes
+    assert modes[1] == "DIDO"

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from penstock.engine.errors import DataError
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
+from penstock.optimizer import calibrate_hopping
 from penstock.optimizer import weights as stored
 from penstock.optimizer.calibrate import calibrate, fit, machine, misfit, replace_rows, route_pairs
 from penstock.optimizer.calibrate_hopping import fit as fit_hopping
@@ -87,6 +89,12 @@ def test_weights_stored_before_joins_were_shared_are_read(home: Path) -> None:
         assert shipped[name] / 3 < loaded[name] < 3 * shipped[name]
 
 
+def test_weights_that_are_no_longer_asked_for_are_passed_over(home: Path) -> None:
+    older = dataclasses.asdict(read(SHIPPED)) | dict.fromkeys(stored.FORMER, 1e-9)
+    (home / "weights.json").write_text(json.dumps(older))
+    assert load() == read(SHIPPED)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -156,10 +164,58 @@ def test_an_update_run_keeps_the_window_full(kind: str) -> None:
         assert index.keys.tolist() == keys[begin + 200 : begin + 300].tolist()
 
 
-def test_fit_of_hopping_weights_finds_what_made_the_times() -> None:
-    """Times made of known weights give them back; one that would have to be negative is 0."""
-    rng = np.random.default_rng(5)
-    counts = rng.random((40, 5)) * [1, 100, 1e4, 10, 1]
-    weights = np.array([3.0, 2e-2, 5e-5, 0.0, 7.0])
-    assert np.allclose(fit_hopping(counts, counts @ weights), weights, rtol=1e-3, atol=1e-6)
-    assert (fit_hopping(counts, -np.ones(40)) == 0).all()
+SCALE = [1, 100, 1e4, 10, 1]
+USUAL = np.array([2.0, 3e-2, 4e-5, 0.5, 5.0])
+
+
+def some_counts(points: int = 400) -> NDArray:
+    return np.random.default_rng(5).random((points, 5)) ** 8 * SCALE + 1e-3
+
+
+@pytest.mark.parametrize("speed", [0.01, 1.0, 30.0])
+def test_fit_of_hopping_weights_finds_what_made_the_times(speed: float) -> None:
+    """Times made of known weights give them back, on whatever machine; noise of a few percent stays one."""
+    weights = speed * np.array([3.0, 2e-2, 5e-5, 0.9, 7.0])
+    counts = some_counts()
+    assert fit_hopping(counts, counts @ weights, USUAL) == pytest.approx(weights, rel=0.03)
+    noise = np.random.default_rng(6).lognormal(0, 0.1, len(counts))
+    assert fit_hopping(counts, counts @ weights * noise, USUAL) == pytest.approx(weights, rel=0.1)
+
+
+def test_hopping_weights_that_are_not_told_apart_share_as_usual() -> None:
+    """Two that always count together, and one that never does: they keep their usual ratio."""
+    counts = some_counts()
+    counts[:, 1] = 50 * counts[:, 0]
+    counts[:, 4] = 0
+    weights = 2 * USUAL
+    found = fit_hopping(counts, counts @ weights, USUAL)
+    assert found == pytest.approx(weights, rel=0.03)
+    found = fit_hopping(counts, counts @ (weights * [1.5, 1, 1, 1, 1]), USUAL)
+    both = found[0] + 50 * found[1]
+    assert both == pytest.approx(1.5 * weights[0] + 50 * weights[1], rel=0.05)
+    assert found[:2] / weights[:2] == pytest.approx([1.25, 1.25], abs=0.25)
+    assert found[4] == pytest.approx(weights[4], rel=0.3)
+
+
+def test_no_hopping_weight_is_free() -> None:
+    """One that would have to be negative is a tenth of what is usual."""
+    counts = some_counts()
+    times = np.maximum(counts @ (USUAL * [1, -3, 1, 1, 1]), 0.05 * (counts @ USUAL))
+    found = fit_hopping(counts, times, USUAL)
+    assert (found > 0).all() and found[1] == found.min(where=np.arange(5) == 1, initial=np.inf)
+    assert found[1] < 0.3 * USUAL[1]
+
+
+def test_the_latest_of_a_hop_is_not_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All points are run before one is run again, and of each hop the best run counts."""
+    asked: list[int] = []
+    seconds = iter([[3.0, 1.0], [9.0, 9.0], [1.0, 3.0], [7.0, 11.0]])
+
+    def run(point: int, *_: object) -> list[float]:
+        asked.append(point)
+        return next(seconds)
+
+    monkeypatch.setattr(calibrate_hopping, "run", run)
+    found = calibrate_hopping.measure([(1, None), (2, None)], None, None, 2)  # type: ignore[list-item, arg-type]
+    assert asked == [1, 2, 1, 2]
+    assert found.tolist() == [1.0, 8.0]
