@@ -23,6 +23,7 @@ from penstock.engine.plan import (
     hops_of,
     plan_inputs,
     plan_nodes,
+    starts_full,
 )
 from penstock.engine.window import MAX_TS
 
@@ -37,8 +38,10 @@ def complete_from(pipeline: Pipeline) -> int | None:
     start = start_of(pipeline)
     if start is None:
         return None
-    has_hops = hops_of(pipeline.plan) is not None and not pipeline.sink.is_changes
+    is_hopping = hops_of(pipeline.plan) is not None
+    has_hops = is_hopping and not pipeline.sink.is_changes
     has_ticks = any(isinstance(node, TicksNode) for node in plan_nodes(pipeline.plan))
+    has_ticks |= is_hopping and starts_full(pipeline.plan)  # what stands is given at the first hop
     inserts = not pipeline.sink.is_changes and not has_hops
     known = [start + (has_hops or has_ticks)]  # these begin after its start
     if inserts and pipeline.is_filled:

@@ -415,3 +415,22 @@ def test_a_row_is_kept_once_however_many_hops_it_is_part_of(modes: str, hop: int
     engine.push("s", {"ts": list(range(600)), "k": list(range(600))})
     kept = [one["state_rows"] for one in engine.stats()["queries"][query.name]["operators"]]
     assert 60 <= max(kept) <= 2 * 60
+
+
+@pytest.mark.parametrize("modes", ["auto", *MODES])
+def test_a_late_total_is_exact_from_when_it_says(modes: str) -> None:
+    """Another one like it is at work; a stream has come to 0, of which rows may still come."""
+    engine = make(modes)
+    sql = (
+        "SELECT COUNT(*) AS n FROM (SELECT p.k FROM a [RANGE 1 us] AS p "
+        "WHERE EXISTS (SELECT * FROM b [RANGE 1 us] AS q WHERE p.k = q.k)) AS u HOP BY 1 us EMIT DELTA"
+    )
+    engine.query(sql)
+    engine.push("b", rows_at(0))
+    late = engine.query(sql)
+    engine.advance(13)
+    ((said, *row),) = rows_of(late.results())
+    assert row == [1, 0]
+    since = late.complete_from
+    assert since is not None and EPOCH + datetime.timedelta(microseconds=said) <= since
+    engine.close()
