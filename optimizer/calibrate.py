@@ -81,7 +81,7 @@ QUICK = Effort((50, 500, 5_000, 20_000), 4_000, 2)
 
 
 def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool = False) -> Weights:
-    """Measure the weights; `progress` is told what was found, a line at a time. Takes a minute."""
+    """Measure the weights; `progress` is told what was found, a line at a time. Takes minutes."""
     effort = QUICK if quick else FULL
     rng = np.random.default_rng(1)
     fitted: dict[str, tuple[float, float]] = {}

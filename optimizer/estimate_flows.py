@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.engine.expression import Call, Column, Expression, columns_of, conjuncts
 
 from .flatten_input import flatten_input
-from .hopping_cost import Flow, together, touched
+from .hopping_cost import Flow, mixes, together, touched
 from .logical import (
     Aggregate,
     Distinct,
@@ -86,8 +86,8 @@ class Estimates:
             case UnionAll():
                 rows = sum(one.rows for one in inputs)
                 share = sum(one.came for one in inputs) / max(rows, 1e-9)
-                is_pairs = any(one.is_pairs for one in inputs)
-                return Flow(rows, frozenset({(node.position, share)}), is_pairs=is_pairs)
+                is_mixed = any(one.is_mixed for one in inputs) or mixes(inputs)
+                return Flow(rows, frozenset({(node.position, share)}), is_mixed=is_mixed)
             case Aggregate():
                 groups = min(inputs[0].rows, self.groups(node)) if node.keys else 1.0
                 same = (1 - inputs[0].changed) ** (inputs[0].rows / max(groups, 1e-9))
@@ -98,14 +98,14 @@ class Estimates:
         if node.kind in ("semi", "anti"):
             hanging = self.hanging(node.position, right, self.condition(node).keys)
             parts = together(left.parts, touched(right.parts, hanging))
-            return Flow(left.rows * self.left_by(node.position), parts, is_pairs=left.is_pairs)
+            return Flow(left.rows * self.left_by(node.position), parts, is_mixed=left.is_mixed)
         parts = together(left.parts, right.parts)
         rows = left.rows * right.rows * self.condition(node).pairs
         if node.kind in ("left", "full"):
             rows = max(rows, left.rows)
         if node.kind in ("right", "full"):
             rows = max(rows, right.rows)
-        return Flow(rows, parts, is_pairs=True)
+        return Flow(rows, parts, is_mixed=True)
 
     def set_operation(self, node: SetOperation, left: Flow, right: Flow) -> Flow:
         if node.kind == "union":
@@ -113,7 +113,7 @@ class Estimates:
             return Flow((left.rows + right.rows) * DEFAULT_DISTINCT, parts)
         hanging = self.hanging(node.position, right, 1 / max(left.rows, LEAST_LEFT))
         parts = together(left.parts, touched(right.parts, hanging))
-        return Flow(left.rows * self.left_by(node.position), parts, is_pairs=left.is_pairs)
+        return Flow(left.rows * self.left_by(node.position), parts, is_mixed=left.is_mixed)
 
     def hanging(self, position: Position, right: Flow, met: float) -> float:
         """Of the answer of a left input that is compared with a right one, the share that hangs on that.

@@ -9,7 +9,8 @@ What differs, and why:
   into changes: at the end of a query, before they are folded into an answer, and below semi, anti and outer
   joins. Of all changes at the end of a query only the net ones are given. So what an operator costs depends
   on whether it is the topmost one (`emitted`), and there the changes of a join cost most.
-- Pairs leave in another order than they came in, and are kept by the time at which they do (`later`).
+- Pairs leave in another order than they came in, and are kept by the time at which they do (`later`); so do
+  rows of two windows that are not made of whole hops.
 - A converting operator is the plain one and a conversion behind it: DICO folds changes into the answer kept,
   CIDO compares the answer with the one before. (The text swaps DICO and DIDO in places, and counts a
   conversion for the difference in DIDO, which has none.)
@@ -19,8 +20,8 @@ What differs, and why:
 - Looking up costs more the more there is to be looked through, for caches end (`far`).
 - An aggregate right above a window combines panes: a row is looked at once, a hop costs each group a step.
 - Running takes some time at every hop, however few the rows: that of a stream's push into its window, of an
-  operator, and of one that keeps rows from hop to hop, which is more. With few rows in a hop it is all there
-  is, and decides between modes.
+  operator, and of one that keeps rows from hop to hop, or even by key, which is more. With few rows in a hop
+  it is all there is, and decides between modes.
 
 Costs are seconds per hop.
 """
@@ -35,6 +36,7 @@ from .modes import Form, Mode, writes
 from .weights import Weights
 
 FORMS: tuple[Form, Form] = ("delta", "complete")
+LEAST_SHARE = 1e-12
 NEAR_ROWS, FAR_ROWS = 10_000.0, 300_000.0
 LEAST_MET = 1e-9
 MOST_KEYS = 4  # per row, that a whole join remembers (key_slots.py)
@@ -48,13 +50,13 @@ class Flow:
 
     parts: what the answer is made of, each with the share of it that one hop replaces. A row stays if all
     its parts do. Parts have names, so that one that is read twice counts once, whatever the plan's shape.
-    is_pairs: a join is in it, so that its rows leave in another order than they came in.
+    is_mixed: its rows leave in another order than they came in, as pairs of a join do.
     """
 
     rows: float
     parts: frozenset[tuple[object, float]]
     is_window: bool = False
-    is_pairs: bool = False
+    is_mixed: bool = False
 
     @property
     def changed(self) -> float:
@@ -69,6 +71,12 @@ class Flow:
     @property
     def changes(self) -> float:
         return 2 * self.came
+
+    @property
+    def is_even(self) -> bool:
+        """Whether rows that come at one boundary leave at one: windows are made of whole hops."""
+        hops = 1 / max(self.changed, LEAST_SHARE)
+        return abs(hops - round(hops)) < 1e-6 * hops
 
     def in_form(self, form: Form) -> float:
         """Rows that pass in a hop."""
@@ -124,7 +132,7 @@ class HoppingCosts:
             delta = w.hop_operator
             delta += (left.came + right.came) * w.hop_join_row + found * w.hop_join_pair
         else:
-            delta = w.hop_state + (later(left) + later(right)) * w.hop_kept_pair
+            delta = w.hop_keyed + (later(left) + later(right)) * w.hop_kept_pair
             delta += (left.came + right.came) * w.hop_change_row + found * w.hop_change_pair
         complete = w.hop_operator + self._whole_rows(left, right, met) + met * w.hop_whole_pair
         return self._converted(delta, complete, out, ends=True)
@@ -134,7 +142,7 @@ class HoppingCosts:
         each row's partners; over whole answers only an outer join makes pairs."""
         w = self._w
         renewed = 1 - (1 - left.changed) * (1 - right.changed)
-        delta = w.hop_state + self._expired(left) + self._expired(right)
+        delta = w.hop_keyed + self._expired(left) + self._expired(right)
         delta += (left.changes + right.changes) * w.hop_match_row + met * renewed * w.hop_match_pair
         delta += out.changes * w.hop_give
         complete = w.hop_operator + self._whole_rows(left, right, met) + out.rows * w.hop_pass
@@ -147,8 +155,9 @@ class HoppingCosts:
         What changes cost depends on how many different rows are among them, as does how many are given.
         """
         w = self._w
-        delta = w.hop_state + sum(map(later, inputs)) * w.hop_due_pair
-        delta += sum(one.changes for one in inputs) * w.hop_tally + out.changes * w.hop_give
+        delta = w.hop_keyed + later(*inputs) * w.hop_due_pair
+        delta += sum(one.changes * far(one.rows) for one in inputs) * w.hop_tally
+        delta += out.changes * w.hop_give
         complete = w.hop_operator + sum(
             one.rows * w.hop_whole_tally + hashed(one) * w.hop_tally_hash for one in inputs
         )
@@ -157,9 +166,9 @@ class HoppingCosts:
     def group(self, below: Flow, out: Flow) -> Costs:
         """An aggregate (5.2.4): incremental over changes, anew over the whole."""
         w = self._w
-        delta = w.hop_state + later(below) * w.hop_due_pair
+        delta = w.hop_keyed + later(below) * w.hop_due_pair
         delta += below.changes * w.hop_group + out.changes * w.hop_say
-        complete = w.hop_operator + w.hop_state + below.rows * w.hop_whole_group + out.rows * w.hop_say
+        complete = w.hop_operator + w.hop_keyed + below.rows * w.hop_whole_group + out.rows * w.hop_say
         return self._converted(delta, complete, out)
 
     def panes(self, below: Flow, out: Flow, forms: Sequence[Form] = FORMS) -> Costs:
@@ -225,10 +234,20 @@ class HoppingCosts:
         return costs
 
 
-def later(flow: Flow) -> float:
-    """Pairs that are kept by the time at which they leave. Rows of a window leave in the order in which they
-    came, and there is no other order for what all leaves at the next boundary."""
-    return flow.came * (1 - flow.changed) * far(flow.rows) if flow.is_pairs else 0.0
+def later(*inputs: Flow) -> float:
+    """Rows of inputs that are read together that are to be kept by the time at which they leave.
+
+    Those of a window leave in the order in which they came; those of several do if all that come at one
+    boundary leave at one. There is no other order for what all leaves at the next boundary.
+    """
+    if not (any(one.is_mixed for one in inputs) or mixes(inputs)):
+        return 0.0
+    return sum(one.came * (1 - one.changed) * far(one.rows) for one in inputs)
+
+
+def mixes(inputs: Sequence[Flow]) -> bool:
+    """Whether inputs that do not leave in another order than they came in do if they are read together."""
+    return len(inputs) > 1 and not all(one.is_even for one in inputs)
 
 
 def hashed(flow: Flow) -> float:

@@ -138,8 +138,8 @@ class JoinOrder:
                     rows *= estimates.left_by(match.position)
                     hanging = estimates.hanging(match.position, right, self._met[i])
                     parts = together(parts, touched(right.parts, hanging))
-            is_pairs = len(inner) > 1 or self._flows[inner[0]].is_pairs
-            self._known[mask] = Flow(rows, parts, is_pairs=is_pairs)
+            is_mixed = len(inner) > 1 or self._flows[inner[0]].is_mixed
+            self._known[mask] = Flow(rows, parts, is_mixed=is_mixed)
         return self._known[mask]
 
     def _origin(self, column: int) -> Origin | None:

@@ -38,10 +38,11 @@ class Weights:
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
 
-    For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, hop_state and
-    hop_source, for an operator to run at all, for one that keeps rows from hop to hop, and for a stream to be
-    pushed into its window; hop_window and hop_whole_window, for a row to enter it; hop_pass, to hand a row
-    on; hop_join_*, hop_change_* and hop_match_*, for a window join, a join of other inputs, and a semi, anti
+    For hopping queries (hopping_cost.py), per row and hop unless said otherwise: hop_operator, hop_state,
+    hop_keyed and hop_source, for an operator to run at all, for one that keeps rows from hop to hop, for one
+    that keeps them by key, and for a stream to be pushed into its window; hop_window and hop_whole_window,
+    for a row to enter it; hop_pass, to hand a row on; hop_join_*, hop_change_* and hop_match_*, for a window
+    join, a join of other inputs, and a semi, anti
     or outer join, per row and per pair; hop_expire, per change where rows that leave are made into changes;
     hop_kept_pair, for a pair that is kept for longer than a hop, and hop_due_pair where only its group is;
     hop_whole_* for operators over whole answers (row: link or probe, hash: find the key's slot, key: of all
@@ -111,12 +112,13 @@ class Weights:
     hop_compare_change: float = 1.2e-08
     hop_give: float = 1e-07
     hop_source: float = 0.0001
-    hop_state: float = 0.00014
+    hop_state: float = 0.00012
     hop_expire: float = 6e-08
     hop_net: float = 3.5e-08
     hop_tally_hash: float = 1.4e-08
     hop_whole_key: float = 2e-09
     hop_due_pair: float = 4e-08
+    hop_keyed: float = 0.00018
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""
