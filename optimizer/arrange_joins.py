@@ -39,7 +39,7 @@ EVERY_WINDOW: Ends = (None, None)
 ENTER_GAIN = (
     0.15  # of the cost that merged slices must save before they are preferred to those of least memory
 )
-CHAIN_GAIN = 0.1  # of the cost that other slices of a literal chain must save: changing them takes time
+CHAIN_GAIN = 0.2  # of the cost that other slices of a literal chain must save: changing them takes time
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
 APART_GAIN = 0.15  # of the cost that a join for each query must save: more rows are kept
