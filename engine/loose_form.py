@@ -18,7 +18,6 @@ import numpy as np
 
 from .arrangement import Arrangement
 from .join_maker import JoinMaker
-from .lineage import Lineage
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
@@ -26,7 +25,6 @@ from .operators.stored_side import export_rows, remember
 from .plan import MemberNode
 from .push_down import Splitter, once
 from .queue import Queue
-from .roster import Roster
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
 
@@ -146,10 +144,7 @@ class LooseForm:
 
     def _remember(self, split: Splitter, joins: Iterable[Alone]) -> None:
         """Let rows be known by what all members ask, so that all can be together again with what is known."""
-        predicates = Roster.of(list(self._alone)).predicates
-        split.lineages = [
-            Lineage(asked, former) for asked, former in zip(predicates, split.lineages, strict=True)
-        ]
+        split.ask_for(list(self._alone))
         for alone in joins:
             for side, lineage in zip(alone.join.sides, split.lineages, strict=True):
                 remember(side, lineage)

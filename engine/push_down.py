@@ -12,7 +12,7 @@ dealt out again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -101,10 +101,7 @@ class PushDown:
         """Cut the parts anew for the members there are, and deal the rows out again."""
         self._drain()
         self.settle()
-        predicates = Roster.of(self.members).predicates
-        self._split.lineages = [
-            Lineage(asked, former) for asked, former in zip(predicates, self._split.lineages, strict=True)
-        ]
+        self._split.ask_for(self.members)
         rows, queues = self._collect(), self._waiting()
         old, self._parts = self._parts, []
         for number, part in enumerate(self._cuts()):
@@ -237,6 +234,13 @@ class Splitter(Stateless):
         self.targets: list[tuple[Queue, Queue]] = []
         self.lineages = [Lineage(()), Lineage(())]
         """Of what all parts ask of the rows of each side."""
+
+    def ask_for(self, members: Sequence[Member]) -> None:
+        """From now on tag rows by what these ask."""
+        predicates = Roster.of(members).predicates
+        self.lineages = [
+            Lineage(asked, former) for asked, former in zip(predicates, self.lineages, strict=True)
+        ]
 
     def retire(self) -> None:
         """Others take what comes from now on."""
