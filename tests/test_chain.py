@@ -426,7 +426,7 @@ def test_each_slice_has_the_pairs_of_its_ages(data: st.DataObject) -> None:
     for slice_, tap in zip(drive.group.slices, taps, strict=True):
         for batch in tap.batches:
             assert isinstance(batch, Pairs)
-            ids = [drive_ids(drive, side, batch.rows(side, None)) for side in (0, 1)]
+            ids = [drive_ids(drive, side, batch.rows[side]) for side in (0, 1)]
             for a, b in zip(*ids, strict=True):
                 assert slice_.start <= abs(by_id[0][a].ts - by_id[1][b].ts) < slice_.end
                 seen[a, b] += 1
@@ -560,7 +560,7 @@ def test_table_2_of_the_paper() -> None:
         return [
             f"a{a}b{b}"
             for pairs in some
-            for a, b in zip(pairs.rows(0, None), pairs.rows(1, None), strict=True)
+            for a, b in zip(*pairs.rows, strict=True)
         ]
 
     steps: list[tuple[str | None, SliceJoin, str, str, str, str]] = [

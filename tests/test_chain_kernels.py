@@ -24,6 +24,7 @@ from penstock.engine.kernels.slice_join import (
     LIFETIME,
     LOW_KEY,
     MALE,
+    NOBODY,
     OF_FEMALE,
     OF_MALE,
     OWN_AGE,
@@ -34,9 +35,11 @@ from penstock.engine.kernels.slice_join import (
     STATE_FIELDS,
     TIME,
     TS,
+    first_males,
     fit_tags,
     fit_windows,
-    rows_of_side,
+    merge_runs,
+    rows_of_pairs,
     run_slice,
     write_references,
 )
@@ -261,7 +264,7 @@ def test_write_references_twin(left: list[int], right: list[int]) -> None:
 PAIR = st.tuples(*[st.integers(0, 4)] * 4, st.integers(0, 1))  # row and age of both; the side that probes
 
 
-@pytest.mark.twin("slice_join.fit_windows", "slice_join.rows_of_side", "slice_join.fit_tags")
+@pytest.mark.twin("slice_join.fit_windows", "slice_join.rows_of_pairs", "slice_join.fit_tags")
 @given(st.lists(PAIR, max_size=12), st.tuples(*[st.integers(0, 4)] * 6), st.integers(0, 1))
 def test_fits_twin(drawn: list[tuple[int, int, int, int, int]], bounds: tuple[int, ...], side: int) -> None:
     """Windows and since of a member, and a tag asked of one side."""
@@ -271,16 +274,16 @@ def test_fits_twin(drawn: list[tuple[int, int, int, int, int]], bounds: tuple[in
         pairs[:, n] = 2 * n + 1, female, age
         records[[KIND, ROW, OWN_AGE], 2 * n + 1] = MALE + by, row, own_age
     windows, since = (np.array(bounds[n : n + 2], np.int64) for n in (0, 2))
-    fits, rows = np.empty(len(drawn), np.uint8), np.empty(len(drawn), np.int64)
+    fits, rows = np.empty(len(drawn), np.uint8), np.empty((2, len(drawn)), np.int64)
     fit_windows(pairs, records, windows, since, fits)
     expected = [
         bool(age < windows[1 - by] and own_age < windows[by] and row >= since[by])
         for row, own_age, _, age, by in drawn
     ]
     assert fits.tolist() == expected
-    rows_of_side(pairs, records, side, rows)
+    rows_of_pairs(pairs, records, rows)
     of_side = [row if by == side else female for row, _, female, _, by in drawn]
-    assert rows.tolist() == of_side
+    assert rows[side].tolist() == of_side
     base, low, high = 3, *sorted(bounds[4:])
     tags = np.arange(5) * 2 % 5
     fit_tags(pairs, records, side, np.concatenate([[9] * base, tags]), -base, low, high, 1, fits)
@@ -289,3 +292,28 @@ def test_fits_twin(drawn: list[tuple[int, int, int, int, int]], bounds: tuple[in
         for fit, row in zip(expected, of_side, strict=True)
     ]
     assert fits.tolist() == expected
+
+
+@pytest.mark.twin("slice_join.first_males")
+@given(st.lists(st.sampled_from([FEMALE, FEMALE + 1, MALE, MALE + 1, TIME]), max_size=9))
+def test_first_males_twin(kinds: list[int]) -> None:
+    records = np.zeros((FIELDS, len(kinds)), np.int64)
+    records[KIND], records[ROW] = kinds, np.arange(len(kinds)) + 5
+    expected = [
+        next((n + 5 for n, kind in enumerate(kinds) if kind == MALE + side), NOBODY) for side in (0, 1)
+    ]
+    assert list(first_males(records)) == expected
+
+
+@pytest.mark.twin("slice_join.merge_runs")
+@given(st.lists(st.lists(st.integers(0, 6).map(lambda ts: ts - 3), max_size=8), min_size=1, max_size=5))
+def test_merge_runs_twin(drawn: list[list[int]]) -> None:
+    """Of one ts, pairs come run by run, and in a run as they were."""
+    runs = [sorted(run) for run in drawn]
+    ts = np.array([ts for run in runs for ts in run], np.int64)
+    rows = np.stack([np.arange(len(ts)), -np.arange(len(ts))])
+    out_ts, out_rows = np.empty_like(ts), np.empty_like(rows)
+    merge_runs(np.cumsum([len(run) for run in runs]), ts, rows, out_ts, out_rows)
+    order = ts.argsort(kind="stable")
+    assert out_ts.tolist() == ts[order].tolist()
+    assert out_rows.tolist() == rows[:, order].tolist()

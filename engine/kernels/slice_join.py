@@ -15,6 +15,8 @@ STATE_LIFETIME.
 
 from __future__ import annotations
 
+import numpy as np
+
 from .jit import kernel
 from .scan import BLOCK_ROWS, count_matches, write_matches
 from .slices import slice_of
@@ -24,6 +26,7 @@ CLOCK, LOW_KEY, HIGH_KEY, REACH, OWN_AGE = 3, 4, 5, 6, 7
 FIELDS = 8
 
 FEMALE, MALE, TIME = 0, 2, 4  # kinds; FEMALE + side, MALE + side
+NOBODY = (1 << 63) - 1  # after all rows, and all times
 
 OF_MALE, OF_FEMALE, AGE = 0, 1, 2  # of a pair
 PAIR_FIELDS = 3
@@ -174,11 +177,55 @@ def run_slice(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rows_of_side(pairs, records, side, rows):  # type: ignore[no-untyped-def]
-    """Fill rows (int64[n]): the row of each pair on a side, be it the male's or the female's."""
+def first_males(records):  # type: ignore[no-untyped-def]
+    """(left, right): the first row of a male of each side, NOBODY if there is none; their rows only grow."""
+    left = right = NOBODY
+    for n in range(records.shape[1]):
+        if records[KIND, n] == MALE and left == NOBODY:
+            left = records[ROW, n]
+        elif records[KIND, n] == MALE + 1 and right == NOBODY:
+            right = records[ROW, n]
+        if left != NOBODY and right != NOBODY:
+            break
+    return left, right
+
+
+@kernel
+def rows_of_pairs(pairs, records, rows):  # type: ignore[no-untyped-def]
+    """Fill rows (int64[2, n]): the rows of each pair on the left and on the right."""
     for n in range(pairs.shape[1]):
         male = pairs[OF_MALE, n]
-        rows[n] = records[ROW, male] if records[KIND, male] == MALE + side else pairs[OF_FEMALE, n]
+        side = records[KIND, male] - MALE
+        rows[side, n] = records[ROW, male]
+        rows[1 - side, n] = pairs[OF_FEMALE, n]
+
+
+@kernel
+def merge_runs(ends, ts, rows, out_ts, out_rows):  # type: ignore[no-untyped-def]
+    """Put runs of pairs, each in time order, into one time order; of one ts, earlier runs first.
+
+    ends: int64[k], where each run ends. ts: int64[n], rows: int64[2, n], one run after the other; the caller
+    owns out_ts and out_rows, of the same shapes. Runs take turns by instants: a male has its pairs side by
+    side in each of them.
+    """
+    at = np.empty(len(ends), np.int64)
+    at[0] = 0
+    at[1:] = ends[:-1]
+    to = 0
+    while to < len(ts):
+        now = NOBODY
+        for run in range(len(ends)):
+            if at[run] < ends[run] and ts[at[run]] < now:
+                now = ts[at[run]]
+        for run in range(len(ends)):
+            n = at[run]
+            while n < ends[run] and ts[n] == now:
+                out_ts[to] = now
+                out_rows[0, to] = rows[0, n]
+                out_rows[1, to] = rows[1, n]
+                n += 1
+                to += 1
+            at[run] = n
 
 
 @kernel

@@ -17,13 +17,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.slice_join import fit_windows
+from ..kernels.slice_join import fit_windows, merge_runs
 from ..member import Member
 from ..operator import Counters, Stateless, pass_time
 from ..queue import Outlet, Queue, bound_of, nobody
 from .found_pairs import batches_of
 from .side import Side
-from .slice_join import SliceJoin, is_since
+from .slice_join import SliceJoin
 from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
 
 
@@ -80,17 +80,19 @@ class OrderedUnion(Stateless):
 
     def _count(self, pairs: Pairs, queue: Queue) -> int:
         """How many of the pairs are the member's."""
-        if queue in self._cut and pairs.is_fresh and is_since(pairs.records, self.since):
+        if queue in self._cut and pairs.is_fresh and pairs.is_since(self.since):
             return pairs.younger(int(self._windows[0]))
         fits = self._fits(pairs, queue)
         return pairs.length if fits is None else int(np.count_nonzero(fits))
 
     def _pass_on(self, bound: int) -> bool:
         """Give out the waiting pairs up to a time, in time order; False if none were waiting."""
-        parts: list[tuple[NDArray, NDArray, NDArray]] = []
-        come, inputs = 0, 0
+        times: list[NDArray] = []
+        rows: list[NDArray] = []
+        ends: list[int] = []
+        come = given = 0
         for queue in self.queues:
-            before = len(parts)
+            before = given
             while queue.batches and queue.batches[0].ts[0] <= bound:
                 batch = queue.pop()
                 assert isinstance(batch, Pairs), "expected pairs in the queue of a union"
@@ -100,26 +102,24 @@ class OrderedUnion(Stateless):
                     batch = batch.slice(0, stop)
                 come += batch.length
                 fits = self._fits(batch, queue)
-                kept = None if fits is None else np.flatnonzero(fits)
-                ts = batch.ts if kept is None else batch.ts[kept]
-                if len(ts):
-                    parts.append((ts, batch.rows(0, kept), batch.rows(1, kept)))
-            inputs += len(parts) > before
+                if fits is None:
+                    times.append(batch.ts)
+                    rows.append(batch.rows)
+                else:
+                    kept = np.flatnonzero(fits)
+                    times.append(batch.ts[kept])
+                    rows.append(batch.rows.take(kept, axis=1))
+                given += len(times[-1])
+            if given > before:
+                ends.append(given)
         self.counters.rows_in += come
-        if parts:
-            ts, left, right = (
-                columns[0] if len(columns) == 1 else np.concatenate(columns)
-                for columns in zip(*parts, strict=True)
-            )
-            if inputs > 1:
-                order = np.argsort(ts, kind="stable")
-                ts, left, right = ts[order], left[order], right[order]
-            self._emit(ts, left, right)
+        if given:
+            self._emit(*merged(times, rows, ends))
         return come > 0
 
     def _fits(self, pairs: Pairs, queue: Queue) -> NDArray | None:
         """Which pairs are the member's, uint8 each; None: all."""
-        spared = self._spared.get(queue) if pairs.is_fresh and is_since(pairs.records, self.since) else None
+        spared = self._spared.get(queue) if pairs.is_fresh and pairs.is_since(self.since) else None
         if spared is not None:
             return pairs.fitting(spared, self._sides) if spared else None
         fits = np.empty(pairs.length, np.uint8)
@@ -127,12 +127,12 @@ class OrderedUnion(Stateless):
         pairs.fit(self._asked, self._sides, fits)
         return fits
 
-    def _emit(self, ts: NDArray, left: NDArray, right: NDArray) -> None:
+    def _emit(self, ts: NDArray, rows: NDArray) -> None:
         left_views, right_views = (
             {column: side.view(column) for column in asked.columns}
             for side, asked in zip(self._sides, self.member.node.sides, strict=True)
         )
-        for pairs in batches_of(self.member, (left_views, right_views), ts, left, right):
+        for pairs in batches_of(self.member, (left_views, right_views), ts, rows[0], rows[1]):
             self.member.found += pairs.length
             self.counters.rows_out += pairs.length
             self.output.put(pairs)
@@ -225,6 +225,17 @@ class OrderedUnion(Stateless):
                     batch._check()
             assert queue.rows == sum(batch.length for batch in queue.batches), "rows of a queue miscounted"
         assert len(self._sources) + len(self._retired) == len(self.queues), "a slice without a queue"
+
+
+def merged(times: list[NDArray], rows: list[NDArray], ends: list[int]) -> tuple[NDArray, NDArray]:
+    """Pairs in time order, from some that are so up to each of the ends: ts, and int64[2, n]."""
+    ts = times[0] if len(times) == 1 else np.concatenate(times)
+    both = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+    if len(ends) == 1:
+        return ts, both
+    out_ts, out_rows = np.empty_like(ts), np.empty_like(both)
+    merge_runs(np.array(ends), ts, both, out_ts, out_rows)
+    return out_ts, out_rows
 
 
 def tap(outlet: Outlet) -> Queue:

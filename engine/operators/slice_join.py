@@ -179,7 +179,7 @@ class SliceJoin:
             self._cursor[:] = 0
             self.state.reserve(work.table.shape[1])  # for all: a half-worked male knows places in the state
             self.counters.rows_in += work.length
-            self._counting = self.takes_all is not None and is_since(work.table, self.takes_all)
+            self._counting = self.takes_all is not None and work.is_since(self.takes_all)
         table = self._work.table
         stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
         if self._passed.shape[1] < stop - self._cursor[AT_RECORD]:
@@ -218,7 +218,7 @@ class SliceJoin:
         """Pass pairs on; of those found by hash, those whose keys are equal."""
         if self._sides[0].verified:
             left, right = (side.shelves[0].store for side in self._sides)
-            rows = pairs.rows(0, None), pairs.rows(1, None)
+            rows = pairs.rows[0], pairs.rows[1]
             kept = np.flatnonzero(equal_keys((left, right), rows, len(self._sides[0].verified)))
             pairs = Pairs(pairs.table.take(kept, axis=1), pairs.records, self.timed, self.parts)
         self.counters.rows_out += pairs.length
@@ -346,16 +346,6 @@ class SliceJoin:
             assert 0 <= self._cursor[AT_FEMALE] <= int(self.state.spans[:, 1].max()), (
                 "probing beyond the state"
             )
-
-
-def is_since(records: NDArray, since: NDArray) -> bool:
-    """Whether the males of each side are of rows from the one given on; their rows only grow."""
-    for side in (0, 1):
-        males = records[KIND] == MALE + side
-        first = int(males.argmax()) if len(males) else 0
-        if len(males) and males[first] and records[ROW, first] < since[side]:
-            return False
-    return True
 
 
 def lifetimes_at(rows: NDArray, first_row: int, lifetimes: NDArray) -> NDArray:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch
-from ..kernels.slice_join import FIELDS, OF_MALE, TS, count_ages, fit_tags, rows_of_side
+from ..kernels.slice_join import FIELDS, OF_MALE, TS, count_ages, first_males, fit_tags, rows_of_pairs
 from ..kernels.slices import Slices
 from .side import Side
 
@@ -53,11 +53,16 @@ class References(Batch):
     def slice(self, start: int, stop: int) -> References:
         return References(self.table[:, start:stop])
 
+    def is_since(self, since: NDArray) -> bool:
+        """Whether the males of each side are of rows from the one given on."""
+        left, right = first_males(self.table)
+        return bool(left >= since[0] and right >= since[1])
+
 
 class Pairs(Batch):
     """Pairs in time order: `table` is int64[PAIR_FIELDS, n], of males in `records`; times only if `timed`."""
 
-    __slots__ = ("_fitting", "_younger", "is_fresh", "parts", "records", "table")
+    __slots__ = ("_first", "_fitting", "_rows", "_younger", "is_fresh", "parts", "records", "table")
 
     def __init__(self, table: NDArray, records: NDArray, timed: bool, parts: Slices | None = None) -> None:
         super().__init__(records[TS][table[OF_MALE]] if timed else NO_ROWS, ())
@@ -70,18 +75,27 @@ class Pairs(Batch):
         """Whether nobody has come or gone since: what is known of who takes what holds for these."""
         self._fitting: dict[tuple[Asked, ...], NDArray] = {}
         self._younger: NDArray | None = None
+        self._rows: NDArray | None = None
+        self._first: tuple[int, int] | None = None
 
     def slice(self, start: int, stop: int) -> Pairs:
         part = Pairs(self.table[:, start:stop], self.records, bool(len(self.ts)), self.parts)
-        part.is_fresh = self.is_fresh
+        part.is_fresh, part._first = self.is_fresh, self._first
         return part
 
-    def rows(self, side: int, kept: NDArray | None) -> NDArray:
-        """Rows of a side, of the pairs at these places."""
-        table = self.table if kept is None else self.table.take(kept, axis=1)
-        rows = np.empty(table.shape[1], np.int64)
-        rows_of_side(table, self.records, side, rows)
-        return rows
+    @property
+    def rows(self) -> NDArray:
+        """The rows of both sides, int64[2, n]; found once for all who take them."""
+        if self._rows is None:
+            self._rows = np.empty((2, self.length), np.int64)
+            rows_of_pairs(self.table, self.records, self._rows)
+        return self._rows
+
+    def is_since(self, since: NDArray) -> bool:
+        """Whether the males among the records are of rows from the ones given on."""
+        if self._first is None:
+            self._first = first_males(self.records)
+        return bool(self._first[0] >= since[0] and self._first[1] >= since[1])
 
     def fitting(self, asked: tuple[Asked, ...], sides: Sequence[Side]) -> NDArray:
         """Which pairs (uint8 each) have rows as asked; all rows are there."""

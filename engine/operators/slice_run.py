@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..array_memory import without_scratch
-from ..kernels.slice_join import KIND, MALE, PAIR_FIELDS, ROW, STATE_FIELDS
+from ..kernels.slice_join import NOBODY, PAIR_FIELDS, STATE_FIELDS, first_males
 from ..kernels.slice_run import RANGE_SLOTS, run_slices
 from ..slice_tally import SliceTally
 from ..window import MAX_TS
@@ -79,13 +79,10 @@ class SliceRun:
         """Whether the males are of rows that came when all members were there; their rows only grow."""
         if self._since is None:
             return True
-        seen = 0
-        for side in (0, 1):
-            rows = table[ROW, table[KIND] == MALE + side]
-            if len(rows) and rows[0] < self._since[side]:
-                return False
-            seen += len(rows) > 0
-        if seen == 2:
+        first = first_males(table)
+        if first[0] < self._since[0] or first[1] < self._since[1]:
+            return False
+        if max(first) < NOBODY:
             self._since = None
         return True
 
