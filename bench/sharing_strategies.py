@@ -3,16 +3,11 @@
 Streams that are pushed again and again run in laps: each lap is the same rows, later by the length of a lap,
 and before the first one the windows are filled with the end of the lap before it. So all laps have the same
 answers, and an engine with 10,000 queries has to be started once only.
-
-A trial is the paper's experiment: some seconds of both streams from empty windows on, the processor time of
-pushing them, and the rows in the states once the largest window is full.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +21,7 @@ from .drive import CREATE, Cuts, Feed
 from .outcome import Outcome
 from .race import Contestant
 from .sharing_peers import Ask, Tally, even_windows, expected_counts
-from .streams import Stream, cut_by_time, poisson_stream
+from .streams import Stream
 
 SECOND_US = 1_000_000
 SELECTED = 0.01  # of the pairs, on average, by queries with a selection each
@@ -180,102 +175,3 @@ def newcomers(asks: Sequence[Ask], number: int) -> list[Ask]:
     """Queries like these, with windows between theirs."""
     chosen = np.random.default_rng(9).choice(len(asks), number, replace=False)
     return [dataclasses.replace(asks[place], window_us=asks[place].window_us - 1) for place in chosen]
-
-
-# -- the paper's trials -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Windows in seconds; selectivity of a's condition, which all but the first query have, and of the join.
-
-    rate: rows per second of each stream.
-    """
-
-    windows_s: tuple[float, ...]
-    selection: float  # 1: no query has a condition
-    join: float
-    rate: float
-
-    @property
-    def asks(self) -> list[Ask]:
-        above = [None, *([1 - self.selection if self.selection < 1 else None] * (len(self.windows_s) - 1))]
-        sizes = (round(window * SECOND_US) for window in self.windows_s)
-        return [Ask(size, value) for size, value in zip(sizes, above, strict=True)]
-
-    def stream(self, seconds: float, seed: int) -> Stream:
-        """Values even over [0, 1); keys such that two rows match with the join's selectivity."""
-        rows = poisson_stream(math.ceil(1.5 * self.rate * seconds) + 100, self.rate, 1, seed)
-        rows = rows.head(int(np.searchsorted(rows.ts, round(seconds * SECOND_US))))
-        shares = key_shares(self.join)
-        keys = np.random.default_rng(seed + 1).choice(len(shares), len(rows), p=shares)
-        return even_values(Stream(rows.ts, keys.astype(np.int64), rows.value), seed + 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What one strategy did at one setting. cpu_s: of pushing; state_rows: mean, windows full."""
-
-    setting: Setting
-    strategy: str
-    rows: int
-    cpu_s: float
-    state_rows: float
-    results: int
-
-    @property
-    def service_rate(self) -> float:
-        """Input rows per second of processor time."""
-        return self.rows / self.cpu_s
-
-
-def key_shares(selectivity: float) -> NDArray:
-    """As few keys as can be, one of them more frequent than the others: the squared shares add up to it."""
-    keys = math.ceil(1 / selectivity - 1e-9)
-    if keys == 1:
-        return np.ones(1)
-    # The rare ones have the share q: (1 - (keys - 1) q)^2 + (keys - 1) q^2 = selectivity.
-    rare = keys - 1
-    q = (1 - math.sqrt(max(0.0, 1 - keys * (1 - selectivity) / rare))) / keys
-    return np.array([1 - rare * q, *[q] * rare])
-
-
-def run_trials(
-    setting: Setting, strategies: Sequence[str], index: str, seconds: float, step_s: float, rounds: int
-) -> tuple[list[Trial], Tally, dict[str, set[int]]]:
-    """All strategies in turn, the best processor time of each; and what each of them counted."""
-    streams = [setting.stream(seconds, seed) for seed in (21, 31)]
-    cuts = (
-        cut_by_time(stream.ts, round(step_s * SECOND_US), round(seconds * SECOND_US)) for stream in streams
-    )
-    feed = Feed.of(streams[0].table, streams[1].table, list(zip(*cuts, strict=True)))
-    settled = math.ceil(max(setting.windows_s) / step_s)
-    tally = Tally()
-    best: dict[str, Trial] = {}
-    answers: dict[str, set[int]] = {strategy: set() for strategy in strategies}
-    for _ in range(rounds):
-        for strategy in strategies:
-            cpu_s, held, counts = run_trial(setting, strategy, index, feed, settled)
-            answers[strategy].add(tally.note(counts))
-            if strategy not in best or cpu_s < best[strategy].cpu_s:
-                rows = sum(map(len, streams))
-                best[strategy] = Trial(setting, strategy, rows, cpu_s, held, sum(counts))
-    return list(best.values()), tally, answers
-
-
-def run_trial(
-    setting: Setting, strategy: str, index: str, feed: Feed, settled: int
-) -> tuple[float, float, list[int]]:
-    """(processor time of pushing, mean state rows after each slice from `settled` on, counts)."""
-    engine, queries = start_all(setting.asks, strategy, index)
-    held = []
-    cpu_s = 0.0
-    for number, (a, b) in enumerate(feed.slices):
-        began = time.process_time()
-        engine.push("a", a)
-        engine.push("b", b)
-        cpu_s += time.process_time() - began
-        if number >= settled:
-            held.append(state_rows(engine.stats()))
-    engine.close()
-    return cpu_s, float(np.mean(held)) if held else 0.0, [query.count for query in queries]

@@ -124,6 +124,11 @@ class ChainGroup:
         """Where slices end that rows have come to."""
         return [slice_.end for slice_ in self.slices] if self.head.counters.rows_in else []
 
+    def recut(self, ends: Ends) -> None:
+        """Let `ends` choose from the next turn on."""
+        self.ends = ends
+        self._look()
+
     def _look(self) -> None:
         if self.ends is not None:
             self._is_due = True

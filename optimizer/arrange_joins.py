@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.engine.arrangement import Arrangement
 from penstock.engine.member import Member
@@ -20,7 +18,7 @@ from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin
 
-from .chain_cost import chain_edge_costs
+from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .cost import direction_cost, key_count_cost
@@ -193,11 +191,16 @@ class Arranger:
             return windows
         seen = measure_sides(*sides, estimate_common(members, common, self._rates))
         load = workload_of(members, sides, seen)
-        weights = self._weights
-        system = weights.slice_row + weights.slice_turn / (rows_per_turn() or TURN_ROWS)
-        counts = all(member.counting and member.predicates == (None, None) for member in members)
+        weights, turn_rows = self._weights, rows_per_turn() or TURN_ROWS
+        counts = all(member.predicates == (None, None) for member in members if member.counting)
         route = 0.0 if counts else weights.route  # counted by age, whoever takes it
-        costs = chain_edge_costs(load, weights.scan_search, route, system, weights.slice_pair)
+        longest = np.maximum(*(asked.windows_s for asked in load.asked))
+        gives = longest[[not member.counting for member in members]]
+        given = Given.of(gives, turn_rows, weights) if len(gives) else None
+        turn = weights.slice_turn / turn_rows
+        costs = chain_edge_costs(
+            load, weights.scan_search, route, weights.slice_row, weights.slice_pair, turn, given
+        )
         cheapest = list(cheapest_chain_by_row(len(windows), costs))
         kept = [node for node, window in enumerate(windows, 1) if window in present()]
         if kept and kept[-1] < len(windows):
@@ -205,11 +208,6 @@ class Arranger:
         if kept and path_cost(costs, cheapest) > (1 - CHAIN_GAIN) * path_cost(costs, kept):
             cheapest = kept
         return [windows[node - 1] for node in cheapest]
-
-
-def path_cost(costs: NDArray, nodes: Sequence[int]) -> float:
-    """Of slices that end at these nodes."""
-    return float(sum(costs[i, j] for i, j in pairwise([0, *nodes])))
 
 
 def may_run_apart(join: WindowJoin) -> bool:

@@ -46,6 +46,7 @@ from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
 from .calibrate_expiry import expiry_times
+from .calibrate_given import given_times
 from .calibrate_hopping import hopping_weights
 from .calibrate_slices import slice_pair_time, slice_times
 from .cost import ACCESSES, OURS
@@ -130,13 +131,20 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
         *sharing, *expiry, ttree_walk, slice_pair, tell_row, slice_turn, machine(),
     )  # fmt: skip
+    given = given_times(max(1, effort.runs // 2), processor_time, weights)
+    turn, taker = given["given_turn"] * 1e6, given["given_taker"] * 1e6
+    test, merge = given["given_test"] * 1e9, given["given_merge"] * 1e9
+    progress(
+        f"chains that give pairs: {turn:.3g} us a turn of a slice, {taker:.3g} us for each who takes them, "
+        f"{test:.3g} ns to test a pair, {merge:.3g} ns to put it in order"
+    )
     hopping, misses = hopping_weights(quick, processor_time, Hashes, weights)
     whole, folded = hopping["hop_whole_row"] * 1e9, hopping["hop_fold"] * 1e9
     progress(
         f"hopping queries: {hopping['hop_operator'] * 1e6:.3g} us an operator and hop, {whole:.3g} ns a row "
         f"of a whole join, {folded:.3g} ns to fold a row into an answer ... (within {misses:.0%})"
     )
-    return dataclasses.replace(weights, **hopping)  # type: ignore[arg-type]
+    return dataclasses.replace(weights, **given, **hopping)  # type: ignore[arg-type]
 
 
 def fit(points: list[tuple[float, float]]) -> float:

@@ -6,6 +6,7 @@ costs in the difference. Whole queries are run, with all that is around the join
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -44,6 +45,8 @@ ExpiryTimes = tuple[float, float, float, float, float, float, float, float]
 def expiry_times(rows: int, runs: int, clock: Clock, arrange: NewArrange) -> ExpiryTimes:
     """Seconds, kept and found again: per row, then per pair for rows, sums and order."""
     rng = np.random.default_rng(2)
+    for reader, way in itertools.product(QUERIES, WAYS):  # compiled, if they were not
+        run(reader, way, streams(MATCHES, 1, rng), clock, arrange)
     few, many = streams(rows, 1 << 40, rng), streams(rows, WINDOW_ROWS // MATCHES, rng)
     bare = [min(run("rows", way, few, clock, arrange) for _ in range(runs)) for way in WAYS]
 

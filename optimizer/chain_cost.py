@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +16,43 @@ from .weights import TURN_ROWS, Weights
 from .workload import Ends, Probed, Workload, rest_shares
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Members of a chain that are given its pairs: the longer of each one's windows, in seconds; rows that
+    slices are given at once; and what that costs beside making a pair.
+
+    turn: of a slice that somebody takes pairs of; taker: for each of them, if there are pairs.
+    test: of a pair, for each whose window ends within its slice.
+    merge: of a pair, for each who takes pairs of other slices too, among which it is put into order.
+    """
+
+    windows_s: NDArray
+    turn_rows: float
+    turn: float
+    taker: float
+    test: float
+    merge: float
+
+    @classmethod
+    def of(cls, windows_s: NDArray, turn_rows: float, weights: Weights) -> Given:
+        prices = weights.given_turn, weights.given_taker, weights.given_test, weights.given_merge
+        return cls(windows_s, turn_rows, *prices)
+
+
 def in_chain(
-    load: Workload, sides: tuple[Probed, Probed], weights: Weights, ends: Ends | None = None
+    load: Workload,
+    sides: tuple[Probed, Probed],
+    weights: Weights,
+    ends: Ends | None = None,
+    is_delivering: bool = True,
 ) -> StrategyCost:
     """One operator per slice, probed by nested loops; slices end at the windows of both sides, or at `ends`.
 
     A row passes the slices up to the longest window, on either side, of the queries it satisfies. Pairs of
     slices that let in more than a query asks for are tested for its condition.
     """
-    ends = chain_ends(load) if ends is None else ends
+    every = chain_ends(load)
+    ends = every if ends is None else ends
     rows = cores = 0.0
     for side in (side.at(np.array([0.0, *ends]), load.horizon_s) for side in sides):
         probers, inserted = side.prober_rate * side.reached[:-1], side.rate * side.needed[:-1]
@@ -32,7 +63,13 @@ def in_chain(
         rows += float(state.sum())
     passed = load.left_rate * passages(load, ends, True) + load.right_rate * passages(load, ends, False)
     cores += (load.left_rate + load.right_rate) * weights.row
-    cores += passed * (weights.slice_row + weights.slice_turn / TURN_ROWS)
+    cores += passed * weights.slice_row
+    if is_delivering:
+        longest = np.maximum(load.asked[0].windows_s, load.asked[1].windows_s)
+        giving = giving_costs(load, Given.of(longest, TURN_ROWS, weights))
+        cores += path_cost(giving, np.searchsorted(every, ends) + 1)
+    else:
+        cores += passed * weights.slice_turn / TURN_ROWS
     return StrategyCost(rows, cores, f"{counted(len(ends), 'slice')}, nested loops")
 
 
@@ -52,7 +89,13 @@ def chain_ends(load: Workload) -> Ends:
 
 
 def chain_edge_costs(
-    load: Workload, compare: float, route: float, system: float, apart: float = 0.0
+    load: Workload,
+    compare: float,
+    route: float,
+    system: float,
+    apart: float = 0.0,
+    turn: float = 0.0,
+    given: Given | None = None,
 ) -> NDArray:
     """Costs [i, j] of one slice operator from node i to node j > i over `chain_ends`; inf elsewhere.
 
@@ -61,22 +104,62 @@ def chain_edge_costs(
     male. A merged slice keeps and probes all that passes its start. In seconds, or in comparisons if
     compare = route = 1.
 
+    given: those who are not only told how many pairs there are. Slices that none of them takes are worked
+    together: `turn` is what one more of these costs per male, and `apart` is paid in them alone.
+
     The difference of cutting and merging slices i..j is the paper's, but for its system overhead, where it
     counts (j - i + 1) operators less; there are j - i less.
     """
     nodes = np.array([0.0, *chain_ends(load)])
     costs = np.zeros((len(nodes), len(nodes)))
+    is_counted = np.ones((len(nodes), 1), bool)
+    if given is not None:
+        is_counted = (nodes >= given.windows_s.max())[:, None]
+        costs += giving_costs(load, given)
     for whole in load.sides:
-        side = whole.at(nodes, load.horizon_s)
-        width = np.maximum(side.ends[None, :] - side.ends[:, None], 0.0)
-        state = (side.rate * side.needed)[:, None] * width
-        males = (side.prober_rate * side.reached)[:, None]
+        males, state = edge_flows(whole, nodes, load.horizon_s)
         below, upto = (whole.windows.searchsorted(nodes, edge) for edge in ("left", "right"))
         inside = np.maximum(below[None, :] - upto[:, None], 0)
-        pairs = state * load.selectivity * (route * inside + apart * (inside > 0))
-        costs += males * (compare * (state + 1) + pairs + system)
+        pairs = state * load.selectivity * (route * inside + apart * is_counted * (inside > 0))
+        costs += males * (compare * (state + 1) + pairs + system + turn * is_counted)
     costs[np.tril_indices(len(nodes))] = math.inf
     return costs
+
+
+def giving_costs(load: Workload, given: Given) -> NDArray:
+    """What it costs [i, j] to give pairs of a slice from node i to j > i to those who take them.
+
+    Whose window ends in the first slice takes pairs of no other and need not put them into order: the costs
+    of slices are independent of each other all the same (lemma 2).
+    """
+    nodes = np.array([0.0, *chain_ends(load)])
+    windows = np.sort(given.windows_s)
+    takers = len(windows) - windows.searchsorted(nodes, side="right")  # beyond each node
+    inside = np.maximum(
+        windows.searchsorted(nodes)[None, :] - windows.searchsorted(nodes, "right")[:, None], 0
+    )
+    flows = [edge_flows(whole, nodes, load.horizon_s) for whole in load.sides]
+    found = sum(males * state for males, state in flows) * load.selectivity
+    turns = sum(males for males, _ in flows) / given.turn_rows
+    costs = turns * given.turn * (takers > 0)[:, None]
+    costs = costs + np.minimum(turns, found) * given.taker * takers[:, None] + found * given.test * inside
+    between = np.append(0.0, found.diagonal(1))  # pairs from the node before to each
+    taken = np.cumsum(between * np.append(0, takers[:-1]))
+    merged = taken[None, :] - taken[:, None]
+    merged[0] = between.cumsum() * takers
+    return np.triu(costs + given.merge * merged, 1)
+
+
+def edge_flows(whole: Probed, nodes: NDArray, horizon_s: float) -> tuple[NDArray, NDArray]:
+    """Males per second that come to each node, float64[n, 1]; rows of a slice between two, float64[n, n]."""
+    side = whole.at(nodes, horizon_s)
+    width = np.maximum(side.ends[None, :] - side.ends[:, None], 0.0)
+    return (side.prober_rate * side.reached)[:, None], (side.rate * side.needed)[:, None] * width
+
+
+def path_cost(costs: NDArray, nodes: Sequence[int] | NDArray) -> float:
+    """Of slices that end at these nodes."""
+    return float(sum(costs[i, j] for i, j in pairwise([0, *nodes])))
 
 
 def paper_costs(rate: float, w1: float, w2: float, ss: float, sj: float) -> dict[str, tuple[float, float]]:

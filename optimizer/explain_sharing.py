@@ -175,7 +175,10 @@ class SharedJoins:
                 for side in layout.sides
             )
             ends = left, right
-        return estimate_strategies(load, self._weights, kinds, *ends, slice_ends=layout.slice_ends)
+        gives = not all(member.counting for member in layout.group.members)
+        return estimate_strategies(
+            load, self._weights, kinds, *ends, is_delivering=gives, slice_ends=layout.slice_ends
+        )
 
     # -- one side -----------------------------------------------------------------------------------
 

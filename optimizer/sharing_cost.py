@@ -121,11 +121,11 @@ def estimate_strategies(
         "push-down": lambda: push_down(load, sides, weights, kinds),
         "mem-opt": lambda: in_shelves(load, list(zip(sides, fine, strict=True)), weights, kinds),
         "cpu-opt": lambda: in_shelves(load, merged, weights, kinds),
-        "chain": lambda: in_chain(load, sides, weights),
+        "chain": lambda: in_chain(load, sides, weights, None, is_delivering),
     }
     costs = {name: forms[name]() for name in names}
     if slice_ends is not None:
-        costs["chain-cpu"] = in_chain(load, sides, weights, tuple(slice_ends))
+        costs["chain-cpu"] = in_chain(load, sides, weights, tuple(slice_ends), is_delivering)
     return {
         name: StrategyCost(cost.state_rows, cost.cores + pairs, cost.note) for name, cost in costs.items()
     }

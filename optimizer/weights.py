@@ -28,8 +28,11 @@ class Weights:
     in a T-tree; per pair passed on; per row taken in.
 
     For joins that queries have in common: slice_row, for a row to pass one more slice of a chain of
-    operators, and slice_turn, for one more slice to be given rows, however many (together C_sys of the
-    state-slice paper); slice_pair, for a pair to be told apart in a slice in which windows end, over one that
+    operators; slice_turn, for one more slice to be given rows, however many, where queries only count
+    (together C_sys of the state-slice paper); given_turn, the same where they are given pairs, and
+    given_taker, for each query that takes pairs of the slice; given_test, for a pair to be tested by a query
+    whose window ends within its slice; given_merge, for a pair to be put into order among those of other
+    slices; slice_pair, for a pair to be told apart in a slice in which windows end, over one that
     is counted with all others of its slice; shelf_probe, for a row to probe one more, nearly empty shelf;
     route, for a pair to be tested against one query; key_count, for a row to enter or leave a slice in which
     rows are counted by key, or to look its key up there; deal, for a pair to be dealt out among a few
@@ -119,6 +122,10 @@ class Weights:
     hop_whole_key: float = 2e-09
     hop_due_pair: float = 4e-08
     hop_keyed: float = 0.00018
+    given_turn: float = 1.8e-05
+    given_taker: float = 7e-06
+    given_test: float = 7.6e-09
+    given_merge: float = 5e-09
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""

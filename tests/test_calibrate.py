@@ -54,9 +54,12 @@ def test_quick_calibration_gives_usable_weights(measured: tuple[Weights, list[st
     # looking into one more index is dearer than comparing a pair once more, cheaper than taking a row in
     assert weights.route < weights.shelf_probe < weights.row
     assert weights.route < weights.slice_pair
+    # a turn in Python is dearer than one of many in a kernel
+    assert weights.slice_turn < weights.given_turn
     assert [line.split(":")[0] for line in lines[: len(INDEX_KINDS)]] == list(INDEX_KINDS)
-    assert lines[-3].startswith("shared joins: ")
-    assert lines[-2].startswith("incremental joins, kept or found again: ")
+    assert lines[-4].startswith("shared joins: ")
+    assert lines[-3].startswith("incremental joins, kept or found again: ")
+    assert lines[-2].startswith("chains that give pairs: ")
     assert lines[-1].startswith("hopping queries: ")
 
 

@@ -557,11 +557,7 @@ def test_table_2_of_the_paper() -> None:
         some = [batch for tap in found for batch in tap.batches if isinstance(batch, Pairs)]
         for tap in found:
             tap.clear()
-        return [
-            f"a{a}b{b}"
-            for pairs in some
-            for a, b in zip(*pairs.rows, strict=True)
-        ]
+        return [f"a{a}b{b}" for pairs in some for a, b in zip(*pairs.rows, strict=True)]
 
     steps: list[tuple[str | None, SliceJoin, str, str, str, str]] = [
         ("a1", j1, "a1", "", "", ""),

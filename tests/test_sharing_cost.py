@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 from penstock.optimizer import cheapest_chain as chain_module
 from penstock.optimizer import workload
-from penstock.optimizer.chain_cost import chain_edge_costs, chain_ends, paper_costs
+from penstock.optimizer.chain_cost import (
+    chain_edge_costs,
+    chain_ends,
+    paper_costs,
+)
 from penstock.optimizer.cheapest_chain import cheapest_chain, cheapest_chain_by_row, coarsen
 from penstock.optimizer.cost import ACCESSES, Direction, direction_cost
 from penstock.optimizer.cost import OURS as LAYOUT
@@ -456,68 +460,6 @@ def test_coarsen_keeps_the_last_and_is_even(count: int, most: int) -> None:
         assert gaps.max() - gaps.min() <= 1
 
 
-# -- the paper's chain ------------------------------------------------------------------------------------
-
-UNIFORM = [2.5 * n for n in range(1, 13)]
-MOSTLY_SMALL = [*map(float, range(1, 11)), 20.0, 30.0]
-SMALL_LARGE = [*map(float, range(1, 7)), *map(float, range(25, 31))]
-
-
-def slices(windows: list[float], system: float, rate: float = 80, selectivity: float = 0.025) -> list[float]:
-    load = plain(windows, rate, selectivity)
-    costs = chain_edge_costs(load, 1.0, 1.0, system)
-    return [windows[j - 1] for j in cheapest_chain_by_row(len(windows), costs)]
-
-
-def test_merging_saves_what_the_paper_says() -> None:
-    """Section 5.2: slices i..j cut and merged, in comparisons; C_sys for the operators that are gone."""
-    rate_a, rate_b, join, system = 20.0, 50.0, 0.1, 3.0
-    windows = [1.0, 4.0, 6.0, 11.0, 30.0]
-    load = replace(plain(windows, rate_a, join), right_rate=rate_b)
-    costs = chain_edge_costs(load, 1.0, 1.0, system)
-    nodes = [0.0, *windows]
-    for i, j in itertools.combinations(range(1, 6), 2):
-        cut = sum(costs[k - 1, k] for k in range(i, j + 1))
-        purge = (rate_a + rate_b) * (j - i)
-        route = 2 * rate_a * rate_b * (nodes[j] - nodes[i - 1]) * join * (j - i)
-        overhead = system * (j - i) * (rate_a + rate_b)
-        assert cut - costs[i - 1, j] == pytest.approx(purge - route + overhead)
-
-
-def test_selections_between_merged_slices_are_paid_for() -> None:
-    """Section 6.2: the merged slice keeps and probes what the selection inside it would have dropped."""
-    rate, w1, w2, ss = 10.0, 5.0, 20.0, 0.25
-    costs = chain_edge_costs(two_queries(rate, w1, w2, ss, 0.0), 1.0, 1.0, 0.0)
-    cut, merged = costs[0, 1] + costs[1, 2], costs[0, 2]
-    # a probes all of B's state until it is selected, b the state of A as selected
-    probing = 2 * rate**2 * (w2 - w1) * (1 - ss)
-    purging = rate + ss * rate
-    assert merged - cut == pytest.approx(probing - purging)
-    assert np.isinf(costs[np.tril_indices(3)]).all()
-
-
-def test_skewed_windows_are_merged_and_even_ones_are_not() -> None:
-    """Section 7.3: one C_sys at which even windows are all cut and the skewed ones are not."""
-    system = 8.5
-    assert slices(UNIFORM, system) == UNIFORM
-    assert len(slices(MOSTLY_SMALL, system)) <= 8
-    assert len(slices(SMALL_LARGE, system)) <= 8
-    assert {10.0, 20.0, 30.0} <= set(slices(MOSTLY_SMALL, system))
-    assert {6.0, 30.0} <= set(slices(SMALL_LARGE, system))
-
-
-def test_small_and_large_windows_make_two_slices() -> None:
-    assert slices(SMALL_LARGE, 250.0) == [6.0, 30.0]
-
-
-def test_the_dearer_an_operator_the_fewer_slices() -> None:
-    for windows in (UNIFORM, MOSTLY_SMALL, SMALL_LARGE):
-        counts = [len(slices(windows, system)) for system in (0.0, 1.0, 5.0, 20.0, 100.0, 400.0, 1e4)]
-        assert counts == sorted(counts, reverse=True)
-        assert counts[0] == 12
-        assert counts[-1] == 1
-
-
 # -- choosing -----------------------------------------------------------------------------------------------
 
 
@@ -534,8 +476,9 @@ def many_queries(count: int, selectivity: float, rate: float = 1_000.0) -> Workl
 
 def test_queries_without_selections_are_one_shelf_cut_everywhere() -> None:
     """All rows live for the longest window: ends cost nothing, so none is given up; mem-opt is as good."""
-    load = plain(UNIFORM, 100, 0.01)
-    assert cpu_opt_ends(load, OURS, HASH) == (tuple(UNIFORM), tuple(UNIFORM))
+    windows = [2.5 * n for n in range(1, 13)]
+    load = plain(windows, 100, 0.01)
+    assert cpu_opt_ends(load, OURS, HASH) == (tuple(windows), tuple(windows))
     costs = estimate_strategies(load, OURS, HASH)
     assert costs["cpu-opt"] == costs["mem-opt"]
     assert costs["mem-opt"].note == "1 shelf left, 1 right"

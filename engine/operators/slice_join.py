@@ -198,7 +198,7 @@ class SliceJoin:
             else:
                 self._emit(Pairs(self._pairs[:, :found].copy(), table, self.timed, self.parts))
             if found == self._pairs.shape[1] < MAX_PAIRS:
-                self._pairs = np.empty((PAIR_FIELDS, 2 * found), np.int64)
+                self._pairs = np.empty((PAIR_FIELDS, min(4 * found, MAX_PAIRS)), np.int64)
         if passed:
             self.onward.put(References(self._passed[:, :passed].copy(order="F")))
         if self._cursor[AT_RECORD] == table.shape[1]:

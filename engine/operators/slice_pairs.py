@@ -79,7 +79,8 @@ class Pairs(Batch):
         self._first: tuple[int, int] | None = None
 
     def slice(self, start: int, stop: int) -> Pairs:
-        part = Pairs(self.table[:, start:stop], self.records, bool(len(self.ts)), self.parts)
+        part = Pairs(self.table[:, start:stop], self.records, False, self.parts)
+        part.ts, part._rows = self.ts[start:stop], self.rows[:, start:stop]
         part.is_fresh, part._first = self.is_fresh, self._first
         return part
 
