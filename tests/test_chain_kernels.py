@@ -306,7 +306,7 @@ def test_first_males_twin(kinds: list[int]) -> None:
 
 
 @pytest.mark.twin("slice_join.merge_runs")
-@given(st.lists(st.lists(st.integers(0, 6).map(lambda ts: ts - 3), max_size=8), min_size=1, max_size=5))
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=8), min_size=1, max_size=9))
 def test_merge_runs_twin(drawn: list[list[int]]) -> None:
     """Of one ts, pairs come run by run, and in a run as they were."""
     runs = [sorted(run) for run in drawn]

@@ -204,28 +204,37 @@ def rows_of_pairs(pairs, records, rows):  # type: ignore[no-untyped-def]
 def merge_runs(ends, ts, rows, out_ts, out_rows):  # type: ignore[no-untyped-def]
     """Put runs of pairs, each in time order, into one time order; of one ts, earlier runs first.
 
-    ends: int64[k], where each run ends. ts: int64[n], rows: int64[2, n], one run after the other; the caller
-    owns out_ts and out_rows, of the same shapes. Runs take turns by instants: a male has its pairs side by
-    side in each of them.
+    ends: int64[k], where each run ends; none is empty. ts: int64[n], rows: int64[2, n], one run after the
+    other; the caller owns out_ts and out_rows, of the same shapes.
+
+    At each instant all runs are looked at, as most slices have pairs of most males; what is next of a run is
+    remembered, so that one without any is passed over at once.
     """
     at = np.empty(len(ends), np.int64)
-    at[0] = 0
-    at[1:] = ends[:-1]
+    next_ts = np.empty(len(ends), np.int64)
+    now = NOBODY
+    for run in range(len(ends)):
+        at[run] = ends[run - 1] if run else 0
+        next_ts[run] = ts[at[run]]
+        now = min(now, next_ts[run])
     to = 0
-    while to < len(ts):
-        now = NOBODY
+    while now < NOBODY:
+        later = NOBODY
         for run in range(len(ends)):
-            if at[run] < ends[run] and ts[at[run]] < now:
-                now = ts[at[run]]
-        for run in range(len(ends)):
-            n = at[run]
-            while n < ends[run] and ts[n] == now:
-                out_ts[to] = now
-                out_rows[0, to] = rows[0, n]
-                out_rows[1, to] = rows[1, n]
-                n += 1
-                to += 1
-            at[run] = n
+            come = next_ts[run]
+            if come == now:
+                n, end = at[run], ends[run]
+                while come == now:
+                    out_ts[to] = now
+                    out_rows[0, to] = rows[0, n]
+                    out_rows[1, to] = rows[1, n]
+                    to += 1
+                    n += 1
+                    come = ts[n] if n < end else NOBODY
+                at[run] = n
+                next_ts[run] = come
+            later = min(later, come)
+        now = later
 
 
 @kernel
