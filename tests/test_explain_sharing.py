@@ -136,11 +136,18 @@ def is_contradiction(where: str) -> bool:
 
 @pytest.mark.parametrize("sharing", STRATEGIES)
 @settings(max_examples=10, deadline=None)
-@given(asked=queries())
-def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]], sharing: str) -> None:
-    """A slice lets in what the queries that reach it need, and those take it; rows add up to the state."""
+@given(asked=queries(), rate=st.sampled_from([1, 1_000]))
+def test_slices_are_those_of_the_queries(
+    asked: list[tuple[int, int, str, str]], rate: int, sharing: str
+) -> None:
+    """A slice lets in what the queries that reach it need, and those take it; rows add up to the state.
+
+    Where rows are few, slices are merged.
+    """
     engine = penstock.Engine(weights=WEIGHTS, sharing=sharing)
     engine.execute(DECLARE)
+    for stream in ("a", "b"):
+        engine.set_rate(stream, rate)
     for number, (left, right, on_left, on_right) in enumerate(asked):
         wheres = [on_left.replace("v", "a.value"), on_right.replace("v", "b.value")]
         where = " AND ".join(filter(None, wheres))
