@@ -35,7 +35,7 @@ CONDITIONS = {
     "x.id <> y.id": ["x.id <> y.id"],
 }
 FILTERS = [
-    "", "", "x.v > 0", "x.v > 0.5", "0 < x.v", "x.v <= 1.5", "y.v >= 0.5", "x.k = 1", "y.k BETWEEN 0 AND 2",
+    "", "", "", "", "", "", "x.v > 0", "x.v > 0.5", "0 < x.v", "x.v <= 1.5", "y.v >= 0.5", "x.k = 1", "y.k BETWEEN 0 AND 2",
     "x.v > 0 AND y.v < 2", "x.s = 'a'", "x.s = 'b' AND y.v > 0", "x.s LIKE 'a%'", "x.v IS NULL OR x.k > 1",
     "y.v IS NOT NULL", "1 = 0", "y.s = 'a' AND x.k % 2 = 1", "x.id < y.id",
 ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     self_join = draw(st.integers(0, 4)) == 0
     condition = draw(st.sampled_from(list(CONDITIONS)))
     kinds = draw(st.sampled_from([["range", "range"]] * 3 + [["rows", "rows"], ["range", "rows"]]))
-    streams = {"a": draw(arrivals(16))} if self_join else {"a": draw(arrivals(16)), "b": draw(arrivals(16))}
+    streams = {name: draw(arrivals(24)) for name in ("a" if self_join else "ab")}
     index = draw(st.sampled_from(["auto", *INDEX_KINDS]))
     scheduler = draw(st.sampled_from([None, Shuffled(draw(st.integers(0, 99)), 8), RoundRobin(3)]))
     engine = penstock.Engine(sharing=strategy, index=index, scheduler=scheduler)
