@@ -261,3 +261,33 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
     groups = engine._runtime.groups
     sizes = sorted(len(group.members) for group in groups.values())
     assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_newcomer_is_exact_from_the_instant_on_that_needs_no_row_that_has_left(strategy: str) -> None:
+    """At 10 the row at 5 has just left the window of 5; the last whose window of 8 needs it is 12.
+
+    short    6 ------- 10
+    long   5 .. missing .. 12      6 ------------- 13 exact
+    """
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    pairs = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k"
+
+    def push(start: int, stop: int) -> None:
+        for name in "ab":
+            times = list(range(start, stop))
+            columns = {"ts": times, "id": times, "k": [0] * len(times), "v": [0.0] * len(times)}
+            engine.push(name, {**columns, "s": ["a"] * len(times)})
+
+    engine.query(f"{pairs} WINDOW 5 us")
+    push(0, 11)
+    long = engine.query(f"{pairs} WINDOW 8 us")
+    push(11, 20)
+    engine.close()
+    came = Counter(row[0] for row in rows_of(long.results()))
+    is_alone = strategy == "unshared"  # what others keep is not there for it
+    assert microseconds(long.complete_from) == (18 if is_alone else 13)
+    assert [came[ts] for ts in (12, 13)] == ([3, 5] if is_alone else [13, 15])
+    assert [came[ts] for ts in (18, 19)] == [15, 15]
