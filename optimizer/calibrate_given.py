@@ -27,7 +27,7 @@ from penstock.engine.types import SqlType
 from penstock.engine.window import Window
 
 from .calibrate_hopping import bounded
-from .chain_cost import Given, giving_costs, path_cost
+from .chain_cost import Given, giving_costs
 from .share_joins import share_join
 from .weights import Weights
 from .workload import QueryLoad, Workload, independent
@@ -91,7 +91,8 @@ def uses(chain: Sequence[int], push_rows: int, keys: int) -> NDArray:
     load = Workload(queries, rate, rate, 1 / keys, independent({}), independent({}))
     windows_s = np.array(windows_us()) / 1e6
     units = [Given(windows_s, 2 * push_rows, *prices) for prices in np.eye(len(NAMES)).tolist()]
-    per_s = [path_cost(giving_costs(load, unit), chain) for unit in units]
+    nodes = np.array([0, *chain])
+    per_s = [giving_costs(load, unit, nodes[:-1], nodes[1:]).sum() for unit in units]
     return np.array(per_s) * WINDOW_ROWS / rate
 
 

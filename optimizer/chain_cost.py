@@ -66,8 +66,8 @@ def in_chain(
     cores += passed * weights.slice_row
     if is_delivering:
         longest = np.maximum(load.asked[0].windows_s, load.asked[1].windows_s)
-        giving = giving_costs(load, Given.of(longest, TURN_ROWS, weights))
-        cores += path_cost(giving, np.searchsorted(every, ends) + 1)
+        nodes = np.array([0, *(np.searchsorted(every, ends) + 1)])
+        cores += float(giving_costs(load, Given.of(longest, TURN_ROWS, weights), nodes[:-1], nodes[1:]).sum())
     else:
         cores += passed * weights.slice_turn / TURN_ROWS
     return StrategyCost(rows, cores, f"{counted(len(ends), 'slice')}, nested loops")
@@ -111,50 +111,51 @@ def chain_edge_costs(
     counts (j - i + 1) operators less; there are j - i less.
     """
     nodes = np.array([0.0, *chain_ends(load)])
+    start, end = np.arange(len(nodes))[:, None], np.arange(len(nodes))[None, :]
     costs = np.zeros((len(nodes), len(nodes)))
     is_counted = np.ones((len(nodes), 1), bool)
     if given is not None:
         is_counted = (nodes >= given.windows_s.max())[:, None]
-        costs += giving_costs(load, given)
+        costs += giving_costs(load, given, start, end)
     for whole in load.sides:
-        males, state = edge_flows(whole, nodes, load.horizon_s)
+        males, state = edge_flows(whole.at(nodes, load.horizon_s), start, end)
         below, upto = (whole.windows.searchsorted(nodes, edge) for edge in ("left", "right"))
-        inside = np.maximum(below[None, :] - upto[:, None], 0)
+        inside = np.maximum(below[end] - upto[start], 0)
         pairs = state * load.selectivity * (route * inside + apart * is_counted * (inside > 0))
         costs += males * (compare * (state + 1) + pairs + system + turn * is_counted)
     costs[np.tril_indices(len(nodes))] = math.inf
     return costs
 
 
-def giving_costs(load: Workload, given: Given) -> NDArray:
-    """What it costs [i, j] to give pairs of a slice from node i to j > i to those who take them.
+def giving_costs(load: Workload, given: Given, start: NDArray, end: NDArray) -> NDArray:
+    """What it costs to give pairs of slices from node `start` to node `end` to those who take them.
 
     Whose window ends in the first slice takes pairs of no other and need not put them into order: the costs
     of slices are independent of each other all the same (lemma 2).
     """
     nodes = np.array([0.0, *chain_ends(load)])
+    sides = [whole.at(nodes, load.horizon_s) for whole in load.sides]
     windows = np.sort(given.windows_s)
-    takers = len(windows) - windows.searchsorted(nodes, side="right")  # beyond each node
-    inside = np.maximum(
-        windows.searchsorted(nodes)[None, :] - windows.searchsorted(nodes, "right")[:, None], 0
-    )
-    flows = [edge_flows(whole, nodes, load.horizon_s) for whole in load.sides]
+    below, upto = (windows.searchsorted(nodes, edge) for edge in ("left", "right"))
+    takers = len(windows) - upto  # beyond each node
+    inside = np.maximum(below[end] - upto[start], 0)
+    flows = [edge_flows(side, start, end) for side in sides]
     found = sum(males * state for males, state in flows) * load.selectivity
     turns = sum(males for males, _ in flows) / given.turn_rows
-    costs = turns * given.turn * (takers > 0)[:, None]
-    costs = costs + np.minimum(turns, found) * given.taker * takers[:, None] + found * given.test * inside
-    between = np.append(0.0, found.diagonal(1))  # pairs from the node before to each
-    taken = np.cumsum(between * np.append(0, takers[:-1]))
-    merged = taken[None, :] - taken[:, None]
-    merged[0] = between.cumsum() * takers
-    return np.triu(costs + given.merge * merged, 1)
+    costs = turns * given.turn * (takers[start] > 0) + np.minimum(turns, found) * given.taker * takers[start]
+    costs = costs + found * given.test * inside
+    every = np.arange(len(nodes) - 1)
+    between = [males * state for males, state in (edge_flows(side, every, every + 1) for side in sides)]
+    upto_node = np.append(0.0, np.cumsum(np.sum(between, axis=0))) * load.selectivity
+    taken = np.append(0.0, np.cumsum(np.diff(upto_node) * takers[:-1]))
+    merged = np.where(start == 0, upto_node[end] * takers[end], taken[end] - taken[start])
+    return np.asarray(costs + given.merge * merged)
 
 
-def edge_flows(whole: Probed, nodes: NDArray, horizon_s: float) -> tuple[NDArray, NDArray]:
-    """Males per second that come to each node, float64[n, 1]; rows of a slice between two, float64[n, n]."""
-    side = whole.at(nodes, horizon_s)
-    width = np.maximum(side.ends[None, :] - side.ends[:, None], 0.0)
-    return (side.prober_rate * side.reached)[:, None], (side.rate * side.needed)[:, None] * width
+def edge_flows(side: Probed, start: NDArray, end: NDArray) -> tuple[NDArray, NDArray]:
+    """Of slices between two nodes: males per second that come, and rows that are kept."""
+    width = np.maximum(side.ends[end] - side.ends[start], 0.0)
+    return (side.prober_rate * side.reached)[start], (side.rate * side.needed)[start] * width
 
 
 def path_cost(costs: NDArray, nodes: Sequence[int] | NDArray) -> float:

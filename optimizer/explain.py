@@ -51,6 +51,7 @@ from .logical import Query
 from .optimize_hopping import HoppingPlan
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
+from .write_rate import write_rate
 
 
 @dataclass
@@ -230,7 +231,7 @@ class Explainer:
         bounded = all(side.window.is_bounded for side in (node.left_side, node.right_side))
         shown.lines.append(
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
-            f"{expected.pair_rate:,.0f} pairs/s"
+            f"{write_rate(expected.pair_rate)} pairs/s"
         )
         shown.data |= {
             "cost_cores": cost,
@@ -285,8 +286,9 @@ class Explainer:
             )
             used = done.busy_s / span_s(left, right)
             shown.lines.append(
-                f"measured: {seen.left.rate:,.0f} and {seen.right.rate:,.0f} rows/s, {seen.pair_rate:,.0f} "
-                f"pairs/s; at these the model says {cost:.3g} cores, used were {used:.3g}"
+                f"measured: {write_rate(seen.left.rate)} and {write_rate(seen.right.rate)} rows/s, "
+                f"{write_rate(seen.pair_rate)} pairs/s; "
+                f"at these the model says {cost:.3g} cores, used were {used:.3g}"
             )
             shown.data["measured"] |= {
                 "left_rate": seen.left.rate,
@@ -342,7 +344,7 @@ def side_description(
     if side.predicate is not None:
         shown.lines += where_lines(side.predicate)
     shown.lines.append(
-        f"{estimate.kept_rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, "
+        f"{write_rate(estimate.kept_rate)} rows/s{'' if is_known else ' (assumed)'}, "
         f"{estimate.rows:,.0f} rows in the window"
     )
     shown.lines.append(cost_line(choice))

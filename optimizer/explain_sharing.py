@@ -51,6 +51,7 @@ from .statistics import JoinEstimate, Rates, estimate_common, measure_sides
 from .strategy_cost import StrategyCost
 from .weights import Weights
 from .workload import IndependentShares, Probed, Workload
+from .write_rate import write_rate
 
 NAMES = ("left", "right")
 
@@ -203,7 +204,7 @@ class SharedJoins:
         rate = (expected.left, expected.right)[number].rate
         shown = Description(f"{NAMES[number]}: {stream}  {how}, longest window {window}")
         shown.lines.append(
-            f"{rate:,.0f} rows/s{'' if is_known else ' (assumed)'}, {kept:,.0f} rows kept"
+            f"{write_rate(rate)} rows/s{'' if is_known else ' (assumed)'}, {kept:,.0f} rows kept"
             f"{'' if longest != FOREVER else ' (unbounded)'}"
         )
         shown.data = {
@@ -262,8 +263,8 @@ class SharedJoins:
         used = done.busy_s / span_s(*layout.sides)
         model = costs[layout.priced_as].cores
         shown.lines.append(
-            f"measured: {seen.left.rate:,.0f} and {seen.right.rate:,.0f} rows/s, "
-            f"{pairs / span_s(*layout.sides):,.0f} pairs/s; "
+            f"measured: {write_rate(seen.left.rate)} and {write_rate(seen.right.rate)} rows/s, "
+            f"{write_rate(pairs / span_s(*layout.sides))} pairs/s; "
             f"at these the model says {model:.3g} cores, used were {used:.3g}"
         )
         shown.data["measured"] |= {

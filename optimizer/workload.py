@@ -184,10 +184,15 @@ class Probed:
         return self.prober_rate * float(self.reached[0])
 
     def at(self, windows: NDArray, horizon_s: float) -> Probed:
-        """The same at other ages: 0, then ascending, the last not below the longest window."""
-        assert windows[-1] >= self.windows[-1], "expected ends up to the longest window"
+        """The same at other ages: 0, then ascending, the last not below the longest window.
+
+        Ages beyond that end with it: slices of a chain go up to the longest window of either side, and hold
+        no row of a side that all of its own windows have left.
+        """
+        longest = self.windows[-1]
+        assert windows[-1] >= longest, "expected ends up to the longest window"
         place = self.windows.searchsorted(windows, side="right") - 1
-        ends = bounded(windows, horizon_s)
+        ends = bounded(np.minimum(windows, longest), horizon_s)
         looked = np.interp(ends, self.ends, self.looked)
         return Probed(
             self.rate, self.prober_rate, windows, ends,

@@ -137,12 +137,15 @@ def test_giving_costs_are_those_of_each_slice_and_member(turn_rows: float) -> No
     windows = [1.0, 2.0, 5.0, 9.0, 9.5]
     given = Given(np.array([9.0, 1.0, 5.0, 5.0, 9.5]), turn_rows, 3.0, 5.0, 0.7, 0.2)
     load = plain(windows, 20, 0.025)
-    costs = giving_costs(load, given)
+    nodes = np.arange(len(windows) + 1)
+    costs = giving_costs(load, given, nodes[:, None], nodes[None, :])
     for count in range(len(windows)):
         for inner in itertools.combinations(windows[:-1], count):
             ends = [*inner, windows[-1]]
-            nodes = [windows.index(end) + 1 for end in ends]
-            assert path_cost(costs, nodes) == pytest.approx(naive_giving(load, given, ends))
+            chain = np.array([0, *(windows.index(end) + 1 for end in ends)])
+            expected = pytest.approx(naive_giving(load, given, ends))
+            assert path_cost(costs, chain[1:]) == expected
+            assert giving_costs(load, given, chain[:-1], chain[1:]).sum() == expected
 
 
 def test_the_cheapest_chain_that_gives_pairs_is_that_of_brute_force() -> None:

@@ -17,10 +17,11 @@ from test_plans import WEIGHTS, nodes
 import penstock
 from penstock.engine.expression import Call, Column, Expression, Literal
 from penstock.engine.types import SqlType
+from penstock.engine.window import FOREVER
 from penstock.optimizer import arrange_joins
 from penstock.optimizer.selection import Selection
 
-STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain"]
+STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
 DECLARE = """
     CREATE STREAM a (ts TIMESTAMP, id BIGINT, key BIGINT, value DOUBLE);
     CREATE STREAM b (ts TIMESTAMP, id BIGINT, key BIGINT, value DOUBLE);
@@ -77,14 +78,34 @@ FILTERS = [
 ]
 
 
+UNBOUNDED = 7  # for a window in seconds
+
+
 @st.composite
 def queries(draw: Any) -> list[tuple[int, int, str, str]]:
     """Windows in seconds and filters on `v`, left and right."""
     found = []
     for _ in range(draw(st.integers(2, 6))):
         filters = [draw(st.sampled_from(FILTERS)).format(draw(st.integers(0, 5))) for _ in range(2)]
-        found.append((draw(st.integers(1, 6)), draw(st.integers(1, 6)), *filters))
+        found.append((draw(st.integers(1, UNBOUNDED)), draw(st.integers(1, UNBOUNDED)), *filters))
     return found
+
+
+def window_of(size_s: int) -> str:
+    return "RANGE UNBOUNDED" if size_s == UNBOUNDED else f"RANGE {size_s} SECONDS"
+
+
+def size_of(size_s: int) -> int:
+    return FOREVER if size_s == UNBOUNDED else size_s * SECOND
+
+
+def size_text(size_s: int) -> str:
+    return "unbounded" if size_s == UNBOUNDED else f"{size_s} SECOND" + "S" * (size_s > 1)
+
+
+def with_ends(slices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Slices of which the last one has an end too, if it is unbounded."""
+    return [one | {"end": FOREVER if one["end"] is None else one["end"]} for one in slices]
 
 
 def is_let_in(selection: str, value: float) -> bool:
@@ -113,16 +134,24 @@ def is_contradiction(where: str) -> bool:
     return not any(satisfies(where, value) for value in VALUES)
 
 
-@settings(max_examples=40, deadline=None)
-@given(queries(), st.sampled_from(STRATEGIES))
-def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]], sharing: str) -> None:
-    """A slice lets in what the queries that reach it need, and those take it; rows add up to the state."""
+@pytest.mark.parametrize("sharing", STRATEGIES)
+@settings(max_examples=10, deadline=None)
+@given(asked=queries(), rate=st.sampled_from([1, 1_000]))
+def test_slices_are_those_of_the_queries(
+    asked: list[tuple[int, int, str, str]], rate: int, sharing: str
+) -> None:
+    """A slice lets in what the queries that reach it need, and those take it; rows add up to the state.
+
+    Where rows are few, slices are merged.
+    """
     engine = penstock.Engine(weights=WEIGHTS, sharing=sharing)
     engine.execute(DECLARE)
+    for stream in ("a", "b"):
+        engine.set_rate(stream, rate)
     for number, (left, right, on_left, on_right) in enumerate(asked):
         wheres = [on_left.replace("v", "a.value"), on_right.replace("v", "b.value")]
         where = " AND ".join(filter(None, wheres))
-        add(engine, f"q{number}", f"RANGE {left} SECONDS", f"RANGE {right} SECONDS", where)
+        add(engine, f"q{number}", window_of(left), window_of(right), where)
     plan, text = plan_of(engine), engine.explain()
     (group,) = plan["groups"]
     assert group["queries"] == [f"q{number}" for number in range(len(asked))]
@@ -130,12 +159,10 @@ def test_slices_are_those_of_the_queries(asked: list[tuple[int, int, str, str]],
     kept = 0.0
     for at, side in enumerate(group["sides"]):
         parts = side.get("parts")
-        slices = parts or side["slices"]
-        windows = {f"q{n}": one[at] * SECOND for n, one in enumerate(asked)}
+        slices = with_ends(parts or side["slices"])
+        windows = {f"q{n}": size_of(one[at]) for n, one in enumerate(asked)}
         where_of = {f"q{n}": one[2 + at] for n, one in enumerate(asked)}
-        assert side["longest_window"] == f"{max(windows.values()) // SECOND} SECOND" + "S" * (
-            max(windows.values()) > SECOND
-        )
+        assert side["longest_window"] == size_text(max(one[at] for one in asked))
         kept += side["state_rows"]
         assert side["state_rows"] == pytest.approx(sum(one["rows"] for one in slices))
         leaving = [name for one in slices for name in one["leaving"]]
@@ -180,19 +207,19 @@ def test_parts_are_disjoint_and_let_in_what_is_needed(asked: list[tuple[int, int
     engine = penstock.Engine(weights=WEIGHTS, sharing="push-down")
     engine.execute(DECLARE)
     for number, (left, _, on_left, _) in enumerate(asked):
-        size = f"RANGE {left} SECONDS"
-        add(engine, f"q{number}", size, size, on_left.replace("v", "a.value"))
+        add(engine, f"q{number}", window_of(left), window_of(left), on_left.replace("v", "a.value"))
     split, other = plan_of(engine)["groups"][0]["sides"]
     assert {one["selection"] for one in other["parts"]} == {"all rows"}
-    if any("..." in one["selection"] for one in split["parts"]):
+    parts = with_ends(split["parts"])
+    if any("..." in one["selection"] for one in parts):
         return
     for value in VALUES:
-        lifetime = max((left * SECOND for left, _, where, _ in asked if satisfies(where, value)), default=0)
-        held = [one["end"] for one in split["parts"] if is_let_in(one["selection"], value)]
-        if len(split["parts"]) > 1:
+        lifetime = max((size_of(left) for left, _, where, _ in asked if satisfies(where, value)), default=0)
+        held = [one["end"] for one in parts if is_let_in(one["selection"], value)]
+        if len(parts) > 1:
             assert held == ([lifetime] if lifetime else [])
         else:  # all ask the same
-            assert held == ([split["parts"][0]["end"]] if lifetime else [])
+            assert held == ([parts[0]["end"]] if lifetime else [])
 
 
 def test_text_and_json_say_the_same() -> None:

@@ -67,8 +67,9 @@ def run(sharing: str, steps: list[Any], seed: int) -> list[Any]:
             queries.append(engine.query(text, count_only=counting))
         elif kind == "drop" and queries:
             query = queries.pop(what % len(queries))
-            found.append(taken(query))
+            since = query.complete_from
             query.drop()
+            found.append((given_by(query), since))
         elif kind == "alter" and queries:
             name = queries[what[0] % len(queries)].name
             engine.execute(f"ALTER QUERY {name} SET WINDOW {what[1]} MICROSECONDS")
@@ -82,16 +83,16 @@ def run(sharing: str, steps: list[Any], seed: int) -> list[Any]:
             engine.push(kind, {"ts": ts, "k": keys, "v": values, "s": ["xyz"[k % 3] for k in keys]})
         engine._runtime._check()
     engine.close()
-    return found + [taken(query) for query in queries]
+    return found + [(given_by(query), query.complete_from) for query in queries]
 
 
-def taken(query: penstock.Query) -> Any:
+def given_by(query: penstock.Query) -> Any:
     if query._counting:
-        return query.count, query.complete_from
+        return query.count
     rows = query.results()
     times = rows["_ts"].to_pylist()
     assert times == sorted(times), "out of time order"
-    return sorted(map(repr, rows.to_pylist())), query.complete_from
+    return sorted(map(repr, rows.to_pylist()))
 
 
 @given(st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99))

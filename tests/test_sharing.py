@@ -1,8 +1,8 @@
 """Queries that share a join: each gets what it would get alone, whatever the strategy and whoever is there.
 
 Sets of queries are drawn, added, dropped and altered at drawn moments between drawn batches. From its
-`complete_from` on each equals DuckDB's answer over the lifetimes of the rows, and before that gives no row
-that is not in the answer. Who is there from the start equals its solo run throughout.
+`complete_from` on each equals DuckDB's answer over the lifetimes of the rows, and its solo run; before, it
+gives no row that is not in the answer. Who is there from the start equals its solo run throughout.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -34,11 +35,24 @@ CONDITIONS = {
     "x.id <> y.id": ["x.id <> y.id"],
 }
 FILTERS = [
-    "", "", "x.v > 0", "x.v > 0.5", "0 < x.v", "x.v <= 1.5", "y.v >= 0.5", "x.k = 1", "y.k BETWEEN 0 AND 2",
-    "x.v > 0 AND y.v < 2", "x.s = 'a'", "x.s = 'b' AND y.v > 0", "x.s LIKE 'a%'", "x.v IS NULL OR x.k > 1",
-    "y.v IS NOT NULL", "1 = 0", "y.s = 'a' AND x.k % 2 = 1", "x.id < y.id",
+    "", "", "", "", "", "", "x.v > 0", "x.v > 0.5", "0 < x.v", "x.v <= 1.5", "y.v >= 0.5", "x.k = 1",
+    "y.k BETWEEN 0 AND 2", "x.v > 0 AND y.v < 2", "x.s = 'a'", "x.s = 'b' AND y.v > 0", "x.s LIKE 'a%'",
+    "x.v IS NULL OR x.k > 1", "y.v IS NOT NULL", "1 = 0", "y.s = 'a' AND x.k % 2 = 1", "x.id < y.id",
 ]  # fmt: skip
 OUTPUTS = ["x.id, y.id AS yid", "x.id, y.id AS yid, x.s, y.k", "x.id, y.id AS yid, y.v"]
+
+
+@dataclass
+class Span:
+    """Windows as they were, from when on exact, how many results had come when they were changed.
+
+    until: no row below this came later, so all results below it have come.
+    """
+
+    refs: list[Reference]
+    since: datetime.datetime | None
+    count: int
+    until: int
 
 
 @dataclass
@@ -54,9 +68,15 @@ class Ask:
     swapped: bool
     counting: bool
     query: Any = None
+    is_first: bool = False
+    """There from the start."""
     dropped: bool = False
-    spans: list[tuple[list[Reference], datetime.datetime | None, int | None]] = field(default_factory=list)
-    """Windows as they were, from when on exact, how many results had come when they were changed."""
+    spans: list[Span] = field(default_factory=list)
+
+    @cached_property
+    def results(self) -> pa.Table:
+        """All of them."""
+        return self.query.results()
 
     @property
     def sql(self) -> str:
@@ -91,11 +111,14 @@ def ask(draw: Any, number: int, condition: str, kinds: list[str], self_join: boo
     )
 
 
-def microseconds(when: datetime.datetime | None) -> int | None:
+START, END = -(1 << 62), 1 << 62
+
+
+def microseconds(when: datetime.datetime | None) -> int:
     if when is None:
-        return None
+        return START
     if when == NEVER:
-        return 1 << 62
+        return END
     return (when - EPOCH) // datetime.timedelta(microseconds=1)
 
 
@@ -111,7 +134,7 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     self_join = draw(st.integers(0, 4)) == 0
     condition = draw(st.sampled_from(list(CONDITIONS)))
     kinds = draw(st.sampled_from([["range", "range"]] * 3 + [["rows", "rows"], ["range", "rows"]]))
-    streams = {"a": draw(arrivals(16))} if self_join else {"a": draw(arrivals(16)), "b": draw(arrivals(16))}
+    streams = {name: draw(arrivals(24)) for name in ("a" if self_join else "ab")}
     index = draw(st.sampled_from(["auto", *INDEX_KINDS]))
     scheduler = draw(st.sampled_from([None, Shuffled(draw(st.integers(0, 99)), 8), RoundRobin(3)]))
     engine = penstock.Engine(sharing=strategy, index=index, scheduler=scheduler)
@@ -120,21 +143,27 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     counting = draw(st.sampled_from(["none", "none", "some", "all"]))
     asks: list[Ask] = []
 
+    at = dict.fromkeys(streams, 0)
+    pushes: list[tuple[str, pa.Table]] = []
+
     def add() -> None:
         one = ask(draw, len(asks), condition, kinds, self_join, counting)
+        one.is_first = not pushes
         one.query = engine.query(one.sql, name=one.name, count_only=one.counting)
         asks.append(one)
 
     def close_span(one: Ask) -> None:
-        one.spans.append((one.refs, one.query.complete_from, one.query.count))
+        last = [table["ts"][min(at[name], table.num_rows) - 1].as_py() if at[name] else START
+                for name, table in streams.items()]  # fmt: skip
+        one.spans.append(Span(one.refs, one.query.complete_from, 0, min(last)))
 
     for _ in range(draw(st.integers(1, 5))):
         add()
-    at = dict.fromkeys(streams, 0)
     while any(at[name] < table.num_rows for name, table in streams.items()):
         name = draw(st.sampled_from(sorted(n for n, t in streams.items() if at[n] < t.num_rows)))
         size = draw(st.integers(1, 6))
-        engine.push(name, streams[name].slice(at[name], size))
+        pushes.append((name, streams[name].slice(at[name], size)))
+        engine.push(*pushes[-1])
         at[name] += size
         engine._runtime._check()
         what = draw(st.sampled_from(["", "", "", "add", "drop", "alter", "look"]))
@@ -146,6 +175,7 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
             close_span(one)
             one.query.drop()
             one.dropped = True
+            one.spans[-1].count = one.query.count
         elif what == "alter" and not one_counts(alive):
             pass
         elif what == "alter":
@@ -155,10 +185,11 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
             for two in one.refs:
                 two.size = one.refs[0].size if one.refs[0].kind == two.kind else two.size
             if kinds[0] != kinds[1] or one.refs[0].size is None:
-                one.refs = one.spans.pop()[0]
+                one.refs = one.spans.pop().refs
             else:
                 unit = " MICROSECONDS" if kinds[0] == "range" else " ROWS"
                 engine.execute(f"ALTER QUERY {one.name} SET WINDOW {one.refs[0].size}{unit}")
+                one.spans[-1].count = one.query.count
         elif what == "look":
             engine.explain(analyze=True)
         engine._runtime._check()
@@ -166,6 +197,8 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     engine._runtime._check()
     for one in asks:
         check(one, streams)
+        if not one.spans and not one.counting:
+            check_alone(one, list(streams), pushes)
 
 
 def one_counts(alive: list[Ask]) -> list[Ask]:
@@ -174,27 +207,39 @@ def one_counts(alive: list[Ask]) -> list[Ask]:
 
 
 def check(one: Ask, streams: dict[str, pa.Table]) -> None:
-    spans = one.spans + ([] if one.dropped else [(one.refs, one.query.complete_from, one.query.count)])
-    if one.counting:
-        since = microseconds(spans[0][1])
-        if since is None and not one.dropped:
-            assert one.query.count == expected(one, one.refs, streams).total(), one.sql
-        return
-    results = rows_of(one.query.results())
+    spans = [*one.spans]
+    if not one.dropped:
+        spans.append(Span(one.refs, one.query.complete_from, one.query.count, END))
+    results = [] if one.counting else rows_of(one.results)
     assert [row[0] for row in results] == sorted(row[0] for row in results), "out of time order"
-    start = 0
-    for refs, complete_from, count in spans:
-        part, start = results[start:count], count
-        wanted = expected(one, refs, streams)
-        since = microseconds(complete_from)
-        came = Counter(part)
-        last = len(spans) > 1 or one.dropped
-        assert came <= wanted, (one.sql, "rows that are not in the answer", came - wanted)
-        if since is None:
-            since = -(1 << 62)
-        until = max((row[0] for row in part), default=-(1 << 62)) if last else 1 << 62
-        exact = Counter({row: n for row, n in wanted.items() if since <= row[0] < until})
-        assert Counter({row: n for row, n in came.items() if since <= row[0] < until}) == exact, one.sql
+    start, began = 0, START
+    for span in spans:
+        wanted = expected(one, span.refs, streams)
+        since = max(microseconds(span.since), began)
+        exact = Counter({row: n for row, n in wanted.items() if since <= row[0] < span.until})
+        if one.counting:
+            assert exact.total() <= span.count <= wanted.total(), one.sql
+        else:
+            came = Counter(results[start : span.count])
+            assert came <= wanted, (one.sql, "rows that are not in the answer", came - wanted)
+            assert exact <= came, (one.sql, "rows that did not come", exact - came)
+        start, began = span.count, span.until
+
+
+def check_alone(one: Ask, streams: list[str], pushes: list[tuple[str, pa.Table]]) -> None:
+    """Whoever was neither dropped nor altered has what it has with nobody else there, from the start on."""
+    engine = penstock.Engine()
+    for name in streams:
+        engine.execute(DECLARE.format(name=name))
+    alone = engine.query(one.sql)
+    for name, rows in pushes:
+        engine.push(name, rows)
+    engine.close()
+    since = START if one.is_first else microseconds(one.query.complete_from)
+    shared, solo = (
+        Counter(row for row in rows_of(table) if row[0] >= since) for table in (one.results, alone.results())
+    )
+    assert shared == solo, one.sql
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -216,3 +261,33 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
     groups = engine._runtime.groups
     sizes = sorted(len(group.members) for group in groups.values())
     assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_newcomer_is_exact_from_the_instant_on_that_needs_no_row_that_has_left(strategy: str) -> None:
+    """At 10 the row at 5 has just left the window of 5; the last whose window of 8 needs it is 12.
+
+    short    6 ------- 10
+    long   5 .. missing .. 12      6 ------------- 13 exact
+    """
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    pairs = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k"
+
+    def push(start: int, stop: int) -> None:
+        for name in "ab":
+            times = list(range(start, stop))
+            columns = {"ts": times, "id": times, "k": [0] * len(times), "v": [0.0] * len(times)}
+            engine.push(name, {**columns, "s": ["a"] * len(times)})
+
+    engine.query(f"{pairs} WINDOW 5 us")
+    push(0, 11)
+    long = engine.query(f"{pairs} WINDOW 8 us")
+    push(11, 20)
+    engine.close()
+    came = Counter(row[0] for row in rows_of(long.results()))
+    is_alone = strategy == "unshared"  # what others keep is not there for it
+    assert microseconds(long.complete_from) == (18 if is_alone else 13)
+    assert [came[ts] for ts in (12, 13)] == ([3, 5] if is_alone else [13, 15])
+    assert [came[ts] for ts in (18, 19)] == [15, 15]

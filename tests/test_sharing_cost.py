@@ -16,11 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.optimizer import cheapest_chain as chain_module
 from penstock.optimizer import workload
-from penstock.optimizer.chain_cost import (
-    chain_edge_costs,
-    chain_ends,
-    paper_costs,
-)
+from penstock.optimizer.chain_cost import chain_edge_costs, chain_ends, in_chain, paper_costs
 from penstock.optimizer.cheapest_chain import cheapest_chain, cheapest_chain_by_row, coarsen
 from penstock.optimizer.cost import ACCESSES, Direction, direction_cost
 from penstock.optimizer.cost import OURS as LAYOUT
@@ -361,6 +357,23 @@ def test_an_unbounded_window_is_never_shorter_than_a_bounded_one() -> None:
         assert left.windows.tolist() == [0, longest, math.inf]
         assert left.ends.tolist() == [0, longest, max(longest, UNBOUNDED_S)]
         assert cpu_opt_ends(load, OURS, HASH)[0][-1] == math.inf
+
+
+def test_a_slice_holds_rows_of_a_side_up_to_the_longest_window_of_that_side() -> None:
+    """However far it goes for the other side: up to 9 s here, or without an end.
+
+    left   |-----|--|                    windows 2 and 3 s
+    right  |-----|--------------------|  windows 2 and 9 s, or unbounded
+    chain  |--------------------------|  one slice
+    """
+    for longest in (9.0, math.inf):
+        queries = (QueryLoad("q1", 2.0, longest), QueryLoad("q2", 3.0, 2.0))
+        load = Workload(queries, 10.0, 10.0, 0.1, EVERY, EVERY)
+        pull_up = estimate_strategies(load, OURS, SCAN)["pull-up"]
+        one_slice = in_chain(load, load.sides, OURS, (longest,))
+        assert one_slice.state_rows == pull_up.state_rows == 10 * (3 + min(longest, UNBOUNDED_S))
+        costs = chain_edge_costs(load, 1.0, 0.0, 0.0)  # comparisons: with what is held, and one to purge
+        assert costs[0, -1] == pytest.approx(10 * (pull_up.state_rows + 2))
 
 
 def test_ends_must_hold_the_longest_window() -> None:
