@@ -80,6 +80,7 @@ class PushDown:
 
     def refresh(self) -> bool:
         """Take changes of the members into account; True if there are other operators now."""
+        self._note_filled()
         if not self._split.is_stale or not self.members:
             return False
         self._split.is_stale = False
@@ -92,6 +93,12 @@ class PushDown:
             for member, stand_in in part.members.items():
                 member.found += stand_in.found
                 stand_in.found = 0
+        self._note_filled()
+
+    def _note_filled(self) -> None:
+        """When ROWS windows came to hold nothing but rows that are there, in every part."""
+        for part in self._parts:
+            for member, stand_in in part.members.items():
                 for side in (0, 1):
                     member.filled[side] = latest(member.filled[side], stand_in.filled[side])
 

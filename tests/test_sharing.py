@@ -216,3 +216,25 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
     groups = engine._runtime.groups
     sizes = sorted(len(group.members) for group in groups.values())
     assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("counting", [False, True])
+def test_a_late_query_over_rows_says_when_its_window_is_full(strategy: str, counting: bool) -> None:
+    """Others have kept the last 5 rows: with 4 more, all of the last 9 are there."""
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k"
+    engine.query(f"{join} WINDOW 5 ROWS")
+
+    def push(start: int, end: int) -> None:
+        rows = [{"ts": i, "id": i, "k": 0, "v": 0.0, "s": ""} for i in range(start, end)]
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+
+    push(0, 20)
+    late = engine.query(f"{join} WINDOW 9 ROWS", count_only=counting)
+    assert late.complete_from == NEVER
+    push(20, 40)
+    assert microseconds(late.complete_from) == 22
