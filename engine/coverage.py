@@ -42,7 +42,10 @@ def note_coverage(roster: Roster, sides: Sequence[Side], now: int) -> None:
                 continue
             if covers is None:
                 covers = kept_by(roster, side, now)
-            member.missing[number] = missing_of(member, int(roster.numbers[number, at]), side, covers, now)
+            missing = missing_of(member, int(roster.numbers[number, at]), side, covers, now)
+            if member.former is None:  # it may be known already that some of the rows are not for it
+                missing = max(missing, member.missing[number])
+            member.missing[number] = missing
             if side.by_place and member.missing[number] != BEGINNING:
                 side.unfilled.append(member)
     for at in new:

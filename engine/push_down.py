@@ -171,10 +171,11 @@ class PushDown:
     def _collect(self) -> list[StoredRows | None]:
         """The rows of both sides that some part holds, each once, and what members ask of them."""
         found: list[StoredRows | None] = []
+        new = [member for member in self.members if member.is_new]
         for number, lineage in enumerate(self._split.lineages):
             sides = [part.join.sides[number] for part in self._parts]
             rows = once([one for one in map(export_rows, sides) if one is not None])
-            found.append(None if rows is None else known_by(sides[0], rows, lineage))
+            found.append(None if rows is None else known_by(sides[0], rows, lineage, new))
         return found
 
     def _waiting(self) -> tuple[Queue, Queue]:

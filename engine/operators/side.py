@@ -114,6 +114,8 @@ class Side:
         """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
+        self.newcomers: Sequence[Member] = ()
+        """Those that the last change of members let in."""
         # rows of the batch being worked
         self.come_ts: NDArray = NO_ROWS
         self.ts: NDArray = NO_ROWS
@@ -481,6 +483,7 @@ class Side:
         predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
+        self.newcomers = new
         self.lifetimes = NO_ROWS
         self.sample = None
         self.size = int(roster.sizes[self.number].max())
