@@ -11,6 +11,7 @@ from penstock.engine.group import Group
 from penstock.engine.member import Member
 
 from .explain import sides_of
+from .load import seconds
 from .sharing_words import write_size
 
 
@@ -69,7 +70,7 @@ class Layout:
             return None
         if any(side.by_place for side in self.sides):
             return None
-        return [one.end / 1e6 for one in form.slices]
+        return [seconds(one.end, self.sides[0], 0.0) for one in form.slices]
 
     @property
     def priced_as(self) -> str:
