@@ -222,6 +222,35 @@ class Lineage:
                 return int(at)
         return None
 
+    def last_covering_of(self, number: int, others: NDArray[np.int64]) -> int | None:
+        """How far to go through some predicates until every row that satisfies one of a number satisfies one
+        of them: the place of the last that is needed, None if rows are left. All by number.
+
+            asked for         [---------)
+            others, in order      [-----------    [---)   ---)      the third is the last
+                                  1               2       3
+
+        Ranges are put together along one dimension; in the others each must cover what is asked for.
+        """
+        low, high = self._all.low[number], self._all.high[number]
+        own = self._splits[number].others
+        usable = np.array([self._splits[other].others <= own for other in others.tolist()], np.bool_)
+        places = np.flatnonzero(usable)
+        if not len(places) or bool((low > high).any()):
+            return 0 if len(others) and bool((low > high).any()) else None
+        theirs = self.demands_of(others[places])
+        covers = (low >= theirs.low) & (high <= theirs.high)
+        whole = np.flatnonzero(covers.all(axis=1))
+        best = int(places[whole[0]]) if len(whole) else len(others)
+        for at in range(len(low)):
+            some = np.flatnonzero(np.delete(covers, at, axis=1).all(axis=1) & (places < best))
+            first = np.maximum(theirs.low[some, at], low[at]) - low[at]
+            last = np.minimum(theirs.high[some, at], high[at]) - low[at]
+            needed = ranges_until_covered(first, last, int(high[at] - low[at]) + 1)
+            if needed is not None:
+                best = int(places[some[needed - 1]])
+        return best if best < len(others) else None
+
     def tag(self, column: Callable[[int], pa.Array], length: int) -> tuple[Tags, list[Failure]]:
         """Tags of `length` rows, and the predicates that fail on them; `column` gives a column by index."""
         rows = Rows(column, length)
@@ -366,6 +395,27 @@ class Lineage:
             if high < self.leaf_counts[at] - 1:
                 is_within &= leaves[at] <= high
         return is_within
+
+
+def ranges_until_covered(first: NDArray, last: NDArray, size: int) -> int | None:
+    """How many of the ranges first .. last, from the beginning, cover 0 .. size - 1; None: all do not.
+
+    A range is empty if first is above last.
+    """
+
+    def is_covered(count: int) -> bool:
+        some = first[:count] <= last[:count]
+        begun = np.bincount(first[:count][some], minlength=size + 1)
+        ended = np.bincount(last[:count][some] + 1, minlength=size + 1)
+        return bool((np.cumsum(begun - ended)[:size] > 0).all())
+
+    few, enough = 0, len(first)
+    if not enough or not is_covered(enough):
+        return None
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if is_covered(middle) else (middle, enough)
+    return enough
 
 
 def left_out(before: list[Expression | None], after: list[Expression | None]) -> int | None:

@@ -238,3 +238,43 @@ def test_a_late_query_over_rows_says_when_its_window_is_full(strategy: str, coun
     assert late.complete_from == NEVER
     push(20, 40)
     assert microseconds(late.complete_from) == 22
+
+
+LATE = {
+    # what others ask and select, for 60 us since the start or since 80; what a late one asks, its window
+    "ranges that cover it together": (["x.v > 2 AND x.v <= 5", "x.v > 5"], [], ("x.v > 3", "x.v", 60)),
+    "each side kept by another": (["x.v > 2", "y.v > 5 AND x.v > 4"], [], ("y.v > 6 AND x.v > 4", "x.v", 60)),
+    "a column stored for long enough": (["x.v > 2"], [("x.v > 8", "x.id")], ("x.v > 8", "x.id", 20)),
+}
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("case", LATE)
+def test_a_late_query_is_exact_as_soon_as_what_is_there_allows(strategy: str, case: str) -> None:
+    """All that it needs is there, and so it is exact from the next instant on."""
+    others, later, (where, columns, window) = LATE[case]
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT {} FROM a AS x JOIN b AS y ON x.k = y.k WHERE {} WINDOW {} MICROSECONDS"
+    rows = [{"ts": i, "id": i, "k": i % 3, "v": float(i % 10), "s": ""} for i in range(140)]
+
+    def push(start: int, end: int) -> None:
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows[start:end]))
+
+    for one in others:
+        engine.query(join.format("x.v", one, 60))
+    push(0, 80)
+    for one, read in later:
+        engine.query(join.format(read, one, 60))
+    push(80, 101)
+    late = engine.query(join.format(columns, where, window))
+    assert microseconds(late.complete_from) == 101
+    push(101, 140)
+    engine.close()
+    refs = [Reference("a", "x", "range", window), Reference("b", "y", "range", window)]
+    wanted = Oracle(dict.fromkeys("ab", pa.Table.from_pylist(rows)), refs).inserts(
+        columns, f"x.k = y.k AND {where}"
+    )
+    assert Counter(rows_of(late.results())) == Counter({r: n for r, n in wanted.items() if r[0] >= 101})
