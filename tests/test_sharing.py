@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -57,6 +58,11 @@ class Ask:
     dropped: bool = False
     spans: list[tuple[list[Reference], datetime.datetime | None, int | None]] = field(default_factory=list)
     """Windows as they were, from when on exact, how many results had come when they were changed."""
+    marks: list[tuple[int, int, int | None, list[Reference]]] = field(default_factory=list)
+    """Times before which all is worked off: how many results there are, from when on exact, the windows."""
+
+    def mark(self, ts: int) -> None:
+        self.marks.append((ts, self.query.count, microseconds(self.query.complete_from), self.refs))
 
     @property
     def sql(self) -> str:
@@ -139,6 +145,11 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
         engine._runtime._check()
         what = draw(st.sampled_from(["", "", "", "add", "drop", "alter", "look"]))
         alive = [one for one in asks if not one.dropped]
+        quiet = quiet_time(streams, at)
+        if quiet is not None and draw(st.booleans()):
+            engine.advance(quiet)
+            for one in alive:
+                one.mark(quiet)
         if what == "add":
             add()
         elif what == "drop" and len(alive) > 1:
@@ -146,10 +157,8 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
             close_span(one)
             one.query.drop()
             one.dropped = True
-        elif what == "alter" and not one_counts(alive):
-            pass
         elif what == "alter":
-            one = draw(st.sampled_from(one_counts(alive)))
+            one = draw(st.sampled_from(alive))
             close_span(one)
             one.refs = references(draw, kinds, self_join)
             for two in one.refs:
@@ -165,20 +174,34 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     engine.close()
     engine._runtime._check()
     for one in asks:
+        if not one.dropped:
+            one.mark(1 << 62)
         check(one, streams)
 
 
-def one_counts(alive: list[Ask]) -> list[Ask]:
-    """Those whose windows may be altered: who only counts cannot tell when each result came."""
-    return [one for one in alive if not one.counting]
+def quiet_time(streams: dict[str, pa.Table], at: dict[str, int]) -> int | None:
+    """A time after all rows that have come and not after any that come, if there is one."""
+    times = {name: table["ts"].to_pylist() for name, table in streams.items()}
+    come = [ts for name, of_stream in times.items() for ts in of_stream[: at[name]]]
+    to_come = [ts for name, of_stream in times.items() for ts in of_stream[at[name] :]]
+    return min(to_come) if come and to_come and max(come) < min(to_come) else None
+
+
+def check_counts(one: Ask, streams: dict[str, pa.Table]) -> None:
+    """Of two times the results between them are counted, whoever came, went or changed."""
+    for (start, before, _, refs), (end, after, since, same) in pairwise(
+        [(-(1 << 62), 0, None, one.marks[0][3]), *one.marks] if one.marks else []
+    ):
+        is_whole = start > -(1 << 62) or (since is None and not one.spans)
+        if refs is same and is_whole and (since is None or since <= start):
+            wanted = expected(one, refs, streams)
+            assert after - before == sum(n for row, n in wanted.items() if start <= row[0] < end), one.sql
 
 
 def check(one: Ask, streams: dict[str, pa.Table]) -> None:
     spans = one.spans + ([] if one.dropped else [(one.refs, one.query.complete_from, one.query.count)])
+    check_counts(one, streams)
     if one.counting:
-        since = microseconds(spans[0][1])
-        if since is None and not one.dropped:
-            assert one.query.count == expected(one, one.refs, streams).total(), one.sql
         return
     results = rows_of(one.query.results())
     assert [row[0] for row in results] == sorted(row[0] for row in results), "out of time order"
