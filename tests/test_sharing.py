@@ -22,6 +22,7 @@ from test_join_oracle import arrivals
 
 import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
+from penstock.engine.query_index import QueryIndex
 from penstock.engine.scheduler import RoundRobin, Shuffled
 from penstock.query import EPOCH, NEVER
 
@@ -301,3 +302,93 @@ def test_a_late_query_is_exact_as_soon_as_what_is_there_allows(strategy: str, ca
         columns, f"x.k = y.k AND {where}"
     )
     assert Counter(rows_of(late.results())) == Counter({r: n for r, n in wanted.items() if r[0] >= 101})
+
+
+CHANGES = {
+    # windows of two queries from the start; what happens to q0 when 100 rows have come; when it is exact then
+    "a longer one comes": ([60, 5], ["CREATE 90"], 100 - 60 + 90 - 1),
+    "a longer window": ([60, 5], ["ALTER 90"], 100 - 60 + 90 - 1),
+    "a longer window, kept by another": ([60, 90], ["ALTER 90"], 100),
+    "a shorter window": ([60, 5], ["ALTER 9"], 100),
+    "twice longer": ([60, 5], ["ALTER 70", "ALTER 90"], 100 - 60 + 90 - 1),
+    "a shorter window, then a longer one": ([60, 5], ["ALTER 10", "PUSH", "ALTER 90"], 110 - 10 + 90 - 1),
+}
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("case", CHANGES)
+@pytest.mark.parametrize("counting", [False, True])
+def test_complete_from_is_the_first_exact_instant(strategy: str, case: str, counting: bool) -> None:
+    """A row of each stream at every instant, all with one key: what is missing shows at once.
+
+    rows of the window of 60, at 99    |- gone -|=========|          complete_from 129: at 128 row 39 is
+                                       0        39        99         in a window of 90, and gone
+    """
+    windows, changes, exact_from = CHANGES[case]
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} MICROSECONDS"
+    at = 0
+
+    def push(count: int) -> None:
+        nonlocal at
+        rows = [{"ts": i, "id": i, "k": 0, "v": 0.0, "s": ""} for i in range(at, at + count)]
+        at += count
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+
+    queries = [
+        engine.query(join.format(window), name=f"q{i}", count_only=counting)
+        for i, window in enumerate(windows)
+    ]
+    push(100)
+    size = 0
+    for what, _, window in (change.partition(" ") for change in changes):
+        size = int(window or size)
+        if what == "CREATE":
+            queries[0] = engine.query(join.format(size), count_only=counting)
+        elif what == "ALTER":
+            engine.execute(f"ALTER QUERY q0 SET WINDOW {size} MICROSECONDS")
+        else:
+            push(10)
+    changed = queries[0]
+    assert microseconds(changed.complete_from) == exact_from
+    given = []
+    for _ in range(at, exact_from + 5):
+        before = changed.count
+        push(1)
+        given.append(changed.count - before)
+    first = at - len(given)
+    for ts, count in enumerate(given, first):
+        # at an instant each row meets the rows of the other window: 2 * size - 1 pairs
+        assert (count == 2 * min(size, ts + 1) - 1) == (ts >= exact_from), ts
+    assert queries[1].count == sum(2 * min(windows[1], ts + 1) - 1 for ts in range(at))
+
+
+def test_no_query_is_tried_for_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many that are given rows are looked up; only pull-up and push-down try each, as the paper's do."""
+    tried: list[int] = []
+    report_each = QueryIndex.report_each
+
+    def noted(self: QueryIndex, *pairs: Any) -> tuple[int, int]:
+        tried.append(1)
+        return report_each(self, *pairs)
+
+    monkeypatch.setattr(QueryIndex, "report_each", noted)
+    found = {}
+    for strategy in ("auto", "mem-opt", "cpu-opt", "pull-up"):
+        tried.clear()
+        engine = penstock.Engine(sharing=strategy)
+        for name in "ab":
+            engine.execute(DECLARE.format(name=name))
+        queries = [
+            engine.query(f"SELECT x.id FROM a AS x, b AS y WHERE x.k = y.k AND x.v > {i} WINDOW {i + 1} us")
+            for i in range(40)
+        ]
+        rows = [{"ts": i, "id": i, "k": i % 3, "v": float(i % 41), "s": ""} for i in range(200)]
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+        found[strategy] = [query.count for query in queries]
+        assert bool(tried) == (strategy == "pull-up"), strategy
+    assert all(one == found["pull-up"] for one in found.values())
