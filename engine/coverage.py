@@ -1,8 +1,8 @@
 """From when on a query that joins a running join finds all rows it needs.
 
-What the state holds is what members before it needed. A row it needs is there if some member whose predicate it
-satisfies kept it, that is as long as that member's window and since that member began; and with all columns, if
-they were stored when it came.
+What the state holds is what members before it needed. A row it needs is there if some member whose predicate
+it satisfies kept it, that is as long as that member's window and since that member began; and with all
+columns, if they were stored when it came.
 
     rows of a member with window 60, at 100    |- missing -|======== there =========|
                                                           40                       100

@@ -67,8 +67,8 @@ class Failure:
     its query ends.
 
     From that row on the tags do not satisfy it, except where another predicate with the same rest, which has
-    not failed there, needs the bit they share. Of rows that came before there was a query to end, `row` is the
-    last on which it fails, and the tags do not satisfy it up to there.
+    not failed there, needs the bit they share. Of rows that came before there was a query to end, `row` is
+    the last on which it fails, and the tags do not satisfy it up to there.
     """
 
     predicate: Expression | None

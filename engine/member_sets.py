@@ -1,4 +1,4 @@
-"""Members of a common join as sets of bits, where a pair would be checked for many: no member is looked at."""
+"""Members of a common join as sets of bits, where a pair would be checked for many: none is looked at."""
 
 from __future__ import annotations
 

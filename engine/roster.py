@@ -1,8 +1,8 @@
 """The members of a join side by side: what each asks for, as arrays, so that nobody asks them one by one.
 
-Made anew when members change, from the one before: among a thousand members one that comes, goes or has other
-windows is added to the arrays, taken out of them or changed in them. The distinct predicates of a side are numbered in the order in which they
-came; a lineage made of them has the same numbers.
+Made anew when members change, from the one before: among a thousand members one that comes, goes or has
+other windows is added to the arrays, taken out of them or changed in them. The distinct predicates of a side
+are numbered in the order in which they came; a lineage made of them has the same numbers.
 """
 
 from __future__ import annotations

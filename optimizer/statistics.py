@@ -148,7 +148,7 @@ def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstima
 
 
 def since(side: Side, look: Seen) -> Seen:
-    """What has come to a side since a look: streams change, and what was long ago says little of what comes."""
+    """What has come to a side since a look: streams change, and what was long ago says little."""
     now = side.seen
     return Seen(
         now.rows_in - look.rows_in, now.rows_kept - look.rows_kept, now.found - look.found,

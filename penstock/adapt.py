@@ -1,8 +1,8 @@
 """Other plans for queries at work, by what was measured: looked for between two pushes, now and then.
 
 Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
-million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries are
-looked at every few thousand rows, as long as they were not forced.
+million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries
+are looked at every few thousand rows, as long as they were not forced.
 """
 
 from __future__ import annotations

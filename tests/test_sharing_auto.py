@@ -166,7 +166,7 @@ def test_there_and_back_again() -> None:
 
 
 def test_what_was_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much to find for a long time, then little, then much again: looked at every so many rows, slices follow.
+    """Much to find for a long time, then little, then much again: slices follow within a look or two.
 
     A day of rows must not have to pass before a day of other rows is noticed.
     """

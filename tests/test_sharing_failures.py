@@ -324,7 +324,9 @@ def test_rows_that_came_before_it_do_not_stop_a_query(
         numbers = list(range(start, end))
         for name in "ab":
             zeros = [0] * len(numbers)
-            engine.push(name, {"ts": numbers, "id": numbers, "k": zeros, "v": zeros, "s": [""] * len(numbers)})
+            engine.push(
+                name, {"ts": numbers, "id": numbers, "k": zeros, "v": zeros, "s": [""] * len(numbers)}
+            )
 
     push(0, 10)
     late = engine.query(f"{join} WHERE 10 % (x.id - 2) >= 0 WINDOW {size} {unit}", name="late")

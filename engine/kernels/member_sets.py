@@ -1,9 +1,8 @@
-"""Pairs counted or reported for many members at once: 64 of them in a word, and their counts as numbers written
-upright.
+"""Pairs counted or reported for 64 members at once, a bit each, and their counts as numbers written upright.
 
 A pair's members are the AND of a few sets: those whose windows are longer than its age, and for each of its
-leaves those whose intervals contain the leaf. Reporting them is listing its bits. Adding 1 to the counts of all of them is adding a set to
-columns of bits, a word of 64 members at a time:
+leaves those whose intervals contain the leaf. Reporting them is listing its bits. Adding 1 to the counts of
+all of them is adding a set to columns of bits, a word of 64 members at a time:
 
     plane 2   0 0 1 0     counts 1, 3, 6, 0          and the set 1 1 0 0 added:
     plane 1   0 1 1 0                                plane 0 ^ set, the carry to plane 1, ...

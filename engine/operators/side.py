@@ -44,6 +44,7 @@ from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
 from .examined import Examined, Needed
 
+
 class Seen(NamedTuple):
     """What has come to a side up to a time, and how many of its rows probers found and could have found."""
 

@@ -53,11 +53,9 @@ def retag(side: Side) -> None:
     side.tagged_by, side.remembered_by = lineage, side.memory
 
 
-def miss_failures(
-    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], pos: NDArray
-) -> None:
-    """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from the
-    start end there, and nobody has its answer.
+def miss_failures(side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], pos: NDArray) -> None:
+    """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from
+    the start end there, and nobody has its answer.
 
     pos: ts or place of the rows that were there, by which the failures number them.
     """
@@ -123,9 +121,7 @@ def export_rows(side: Side) -> StoredRows | None:
     return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
 
-def known_by(
-    side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence[Member]
-) -> StoredRows:
+def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence[Member]) -> StoredRows:
     """The rows, exported from this side, with tags by another lineage; columns it has not kept are NULL."""
 
     def column(index: int) -> pa.Array:
