@@ -1,7 +1,8 @@
 """From when on a query that joins a running join finds all rows it needs.
 
 What the state holds is what members before it needed. A row it needs is there if some member whose predicate
-is no narrower kept it, that is as long as that member's window and since that member began.
+it satisfies kept it, that is as long as that member's window and since that member began; and with all
+columns, if they were stored when it came.
 
     rows of a member with window 60, at 100    |- missing -|======== there =========|
                                                           40                       100
@@ -19,6 +20,7 @@ from .member import Member, size_of
 from .operators.side import Side
 from .queue import BEGINNING
 from .roster import Roster
+from .stored_rows import births_of
 from .window import FOREVER
 
 
@@ -42,7 +44,10 @@ def note_coverage(roster: Roster, sides: Sequence[Side], now: int) -> None:
                 continue
             if covers is None:
                 covers = kept_by(roster, side, now)
-            member.missing[number] = missing_of(member, int(roster.numbers[number, at]), side, covers, now)
+            missing = missing_of(member, int(roster.numbers[number, at]), side, covers, now)
+            if member.former is None:  # it may be known already that some of the rows are not for it
+                missing = max(missing, member.missing[number])
+            member.missing[number] = missing
             if side.by_place and member.missing[number] != BEGINNING:
                 side.unfilled.append(member)
     for at in new:
@@ -77,16 +82,27 @@ def kept_by(roster: Roster, side: Side, now: int) -> Covers:
 def missing_of(member: Member, predicate: int, side: Side, covers: Covers, now: int) -> int:
     """Up to where rows that a new member needs may be missing; `predicate`: the number of its own."""
     number = side.number
-    everything = side.come + len(side.come_ts) - 1 if side.by_place else member.started[number]
-    if member.born[number] > side.oldest_birth:  # it reads columns which the rows that are there lack
-        return everything
-    found = everything
+    found = side.come + len(side.come_ts) - 1 if side.by_place else member.started[number]
+    lacking = last_lacking(side, member.born[number])
+    if lacking >= found:
+        return found
     before = None if member.former is None else member.former.sides[number]
     if before is not None and before.predicate == member.predicates[number]:
         dropped = int(last_dropped(side, np.array([size_of(before.window)]), now)[0])
         found = min(found, max(member.missing[number], dropped))
     better = int(covers.last.searchsorted(found))  # those that miss less
     if side.is_uniform:  # all ask the same
-        return int(covers.last[0]) if better else found
-    at = side.lineage.first_implied_of(predicate, covers.numbers[:better])
-    return found if at is None else int(covers.last[at])
+        at = 0 if better else None
+    else:
+        at = side.lineage.last_covering_of(predicate, covers.numbers[:better])
+    return max(lacking, found if at is None else int(covers.last[at]))
+
+
+def last_lacking(side: Side, born: int) -> int:
+    """The last stored row, as ts or place, that lacks columns stored since; BEGINNING: none does."""
+    last = BEGINNING
+    for shelf in side.shelves:
+        count = int(births_of(shelf).searchsorted(born))  # rows are in the order in which they came
+        if count:
+            last = max(last, int(shelf.pos.live[count - 1]))
+    return last

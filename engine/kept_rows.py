@@ -42,7 +42,7 @@ class KeptRows:
             return
         self._rows.append(batch)
         self._held |= held
-        self._copied_bytes += VALUE_BYTES * batch.length * (1 + batch.width)
+        self._copied_bytes += batch.length * (VALUE_BYTES + sum(map(value_bytes, batch.lazy_columns)))
         if sum(self._held.values()) > max(MOST_HELD, 2 * self._copied_bytes):
             self._copy()
 
@@ -116,6 +116,29 @@ def memory_of_column(column: LazyColumn) -> dict[int, int] | None:
         case Joint():
             return united(memory_of_column(batch.lazy_columns[column.index]) for batch in column.batches)
     return {}
+
+
+def value_bytes(column: LazyColumn) -> int:
+    """About what a copied value takes."""
+    match column:
+        case Gather():
+            return value_bytes_of_view(column.view)
+        case Cut():
+            return value_bytes(column.batch.lazy_columns[column.index])
+        case Joint():
+            return max(value_bytes(batch.lazy_columns[column.index]) for batch in column.batches)
+    return VALUE_BYTES
+
+
+def value_bytes_of_view(view: View) -> int:
+    match view:
+        case TextView():
+            return VALUE_BYTES + view.data.nbytes // max(1, len(view.starts))
+        case ShelvesView():
+            return max(map(value_bytes_of_view, view.views), default=VALUE_BYTES)
+        case ColumnView():
+            return value_bytes(view.batch.lazy_columns[view.index])
+    return VALUE_BYTES
 
 
 def memory_of_view(view: View) -> dict[int, int] | None:

@@ -28,10 +28,13 @@ class Known:
         return Known(self.lineage, self.tags.take(positions))
 
     def by(
-        self, lineage: Lineage, column: Callable[[int], pa.Array], length: int
+        self, lineage: Lineage, column: Callable[[int], pa.Array], length: int, is_past: bool = False
     ) -> tuple[Tags, list[Failure]]:
-        """The tags by another lineage, and the predicates that fail on rows when that is found out."""
-        return lineage.carry(self.lineage, self.tags, column, length)
+        """The tags by another lineage, and the predicates that fail on rows when that is found out.
+
+        is_past: the rows came before those who ask what is new in it.
+        """
+        return lineage.carry(self.lineage, self.tags, column, length, is_past)
 
     def joined(self, batches: Sequence[Batch]) -> Known | None:
         """Of all rows of some batches by this lineage: what was not tagged is now; None if that fails."""

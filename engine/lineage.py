@@ -67,7 +67,8 @@ class Failure:
     its query ends.
 
     From that row on the tags do not satisfy it, except where another predicate with the same rest, which has
-    not failed there, needs the bit they share.
+    not failed there, needs the bit they share. Of rows that came before there was a query to end, `row` is
+    the last on which it fails, and the tags do not satisfy it up to there.
     """
 
     predicate: Expression | None
@@ -221,6 +222,35 @@ class Lineage:
                 return int(at)
         return None
 
+    def last_covering_of(self, number: int, others: NDArray[np.int64]) -> int | None:
+        """How far to go through some predicates until every row that satisfies one of a number satisfies one
+        of them: the place of the last that is needed, None if rows are left. All by number.
+
+            asked for         [---------)
+            others, in order      [-----------    [---)   ---)      the third is the last
+                                  1               2       3
+
+        Ranges are put together along one dimension; in the others each must cover what is asked for.
+        """
+        low, high = self._all.low[number], self._all.high[number]
+        own = self._splits[number].others
+        usable = np.array([self._splits[other].others <= own for other in others.tolist()], np.bool_)
+        places = np.flatnonzero(usable)
+        if not len(places) or bool((low > high).any()):
+            return 0 if len(others) and bool((low > high).any()) else None
+        theirs = self.demands_of(others[places])
+        covers = (low >= theirs.low) & (high <= theirs.high)
+        whole = np.flatnonzero(covers.all(axis=1))
+        best = int(places[whole[0]]) if len(whole) else len(others)
+        for at in range(len(low)):
+            some = np.flatnonzero(np.delete(covers, at, axis=1).all(axis=1) & (places < best))
+            first = np.maximum(theirs.low[some, at], low[at]) - low[at]
+            last = np.minimum(theirs.high[some, at], high[at]) - low[at]
+            needed = ranges_until_covered(first, last, int(high[at] - low[at]) + 1)
+            if needed is not None:
+                best = int(places[some[needed - 1]])
+        return best if best < len(others) else None
+
     def tag(self, column: Callable[[int], pa.Array], length: int) -> tuple[Tags, list[Failure]]:
         """Tags of `length` rows, and the predicates that fail on them; `column` gives a column by index."""
         rows = Rows(column, length)
@@ -231,16 +261,21 @@ class Lineage:
             dimension.find(rows, tags.leaves[at])
         failures: list[Failure] = []
         for rest in self._bits:
-            failures += self._set_truth(rest, self._users[rest], rows, tags)
+            failures += self._set_truth(rest, self._users[rest], rows, tags, is_past=False)
         return tags, failures
 
     def carry(
-        self, before: Lineage, tags: Tags, column: Callable[[int], pa.Array], length: int
+        self,
+        before: Lineage,
+        tags: Tags,
+        column: Callable[[int], pa.Array],
+        length: int,
+        is_past: bool = False,
     ) -> tuple[Tags, list[Failure]]:
         """Tags of rows that were tagged by the lineage before, without looking again at what that knew.
 
         A leaf that is still one is renumbered; rows of one that new constants have split are looked at, and
-        all rows for an expression that is new.
+        all rows for an expression that is new. is_past: the rows came before those who ask what is new.
         """
         if before.is_like(self):
             return tags, []
@@ -264,9 +299,9 @@ class Lineage:
         for rest, users in self._users.items():
             new = [user for user in users if not before.knows(user)]
             if rest not in before._bits:
-                failures += self._set_truth(rest, users, rows, carried)
+                failures += self._set_truth(rest, users, rows, carried, is_past)
             elif new and may_raise(rest):  # it may not have been asked of rows that only these need
-                failures += self._set_truth(rest, new, rows, carried)
+                failures += self._set_truth(rest, new, rows, carried, is_past)
         return carried, failures
 
     def _carry_words(self, before: Lineage, words: NDArray[np.int64], length: int) -> NDArray[np.int64]:
@@ -297,17 +332,22 @@ class Lineage:
     # -- rests, which may fail ----------------------------------------------------------------------
 
     def _set_truth(
-        self, rest: Expression, users: Sequence[Expression], rows: Rows, tags: Tags
+        self, rest: Expression, users: Sequence[Expression], rows: Rows, tags: Tags, is_past: bool
     ) -> list[Failure]:
         """Set the bit of a rest where it is true; which of the users it fails for."""
-        mask, failures = self._truth(rest, users, rows, tags.leaves)
+        mask, failures = self._truth(rest, users, rows, tags.leaves, is_past)
         if len(mask):
             word, bit = self._bit(rest)
             set_bit(np.frombuffer(mask.buffers()[1], np.uint8), mask.offset, tags.words[word], bit)
         return failures
 
     def _truth(
-        self, rest: Expression, users: Sequence[Expression], rows: Rows, leaves: NDArray[np.int32]
+        self,
+        rest: Expression,
+        users: Sequence[Expression],
+        rows: Rows,
+        leaves: NDArray[np.int32],
+        is_past: bool,
     ) -> tuple[pa.BooleanArray, list[Failure]]:
         """Where the rest is true, without NULLs; if it fails on some rows, then only where users need it."""
         try:
@@ -333,9 +373,15 @@ class Lineage:
             try:
                 kept = select(rest, rows.take(positions))
             except DataError as error:
-                good, first_error = first_failure(rest, rows, positions, error)
-                failures.append(Failure(user, int(positions[good]), first_error))
-                kept = select(rest, rows.take(positions[:good]))
+                if is_past:
+                    bad = last_failure(rest, rows, positions)
+                    failures.append(Failure(user, int(positions[bad]), error))
+                    positions = positions[bad + 1 :]
+                else:
+                    good, first_error = first_failure(rest, rows, positions, error)
+                    failures.append(Failure(user, int(positions[good]), first_error))
+                    positions = positions[:good]
+                kept = select(rest, rows.take(positions))
             mask[positions[kept]] = True
         return pa.array(mask), failures
 
@@ -349,6 +395,27 @@ class Lineage:
             if high < self.leaf_counts[at] - 1:
                 is_within &= leaves[at] <= high
         return is_within
+
+
+def ranges_until_covered(first: NDArray, last: NDArray, size: int) -> int | None:
+    """How many of the ranges first .. last, from the beginning, cover 0 .. size - 1; None: all do not.
+
+    A range is empty if first is above last.
+    """
+
+    def is_covered(count: int) -> bool:
+        some = first[:count] <= last[:count]
+        begun = np.bincount(first[:count][some], minlength=size + 1)
+        ended = np.bincount(last[:count][some] + 1, minlength=size + 1)
+        return bool((np.cumsum(begun - ended)[:size] > 0).all())
+
+    few, enough = 0, len(first)
+    if not enough or not is_covered(enough):
+        return None
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if is_covered(middle) else (middle, enough)
+    return enough
 
 
 def left_out(before: list[Expression | None], after: list[Expression | None]) -> int | None:
@@ -373,3 +440,17 @@ def first_failure(
         else:
             good = middle
     return good, error
+
+
+def last_failure(rest: Expression, rows: Rows, positions: NDArray[np.int64]) -> int:
+    """Which of the positions is the last on which the rest fails; on some it does."""
+    bad, good = -1, len(positions) - 1  # it fails on one after `bad`, and on none after `good`
+    while good - bad > 1:
+        middle = (good + bad) // 2
+        try:
+            select(rest, rows.take(positions[middle + 1 : good + 1]))
+        except DataError:
+            bad = middle
+        else:
+            good = middle
+    return good

@@ -1,11 +1,11 @@
-"""Members of a common join as sets of bits, where a pair belongs to many of them: no member is looked at."""
+"""Members of a common join as sets of bits, where a pair would be checked for many: none is looked at."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.member_sets import MOST_AT_ONCE, count_in_sets
+from .kernels.member_sets import MOST_AT_ONCE, count_in_sets, report_from_sets
 from .kernels.query_index import Members, fill_sets
 from .kernels.slices import Slices
 
@@ -30,7 +30,8 @@ class MemberSets:
         for d, (base, count) in enumerate(zip(self._bases, leaf_counts, strict=True)):
             fill(members.low[:, d], members.high[:, d], self._by_leaf[base : base + count])
         first = np.zeros(size, np.int32)
-        self._by_age = [np.empty((len(one.ends) + 1, word_count(size)), np.uint64) for one in slices]
+        left, right = (np.empty((len(one.ends) + 1, word_count(size)), np.uint64) for one in slices)
+        self._by_age = left, right
         for rank, out in zip(ranks, self._by_age, strict=True):
             fill(first, rank.astype(np.int32), out)
 
@@ -48,6 +49,21 @@ class MemberSets:
                 age[part], np.ascontiguousarray(leaves[:, part]), self._slices[probed], self._by_age[probed],
                 self._bases, self._by_leaf, counts,
             )  # fmt: skip
+
+    def report(
+        self,
+        probed: NDArray,
+        age: NDArray,
+        leaves: NDArray,
+        start: int,
+        out_member: NDArray,
+        out_pair: NDArray,
+    ) -> tuple[int, int]:
+        """Write an entry for each member of each pair from `start` on (see QueryIndex.report)."""
+        return report_from_sets(
+            probed, age, leaves, self._slices, self._by_age, self._bases, self._by_leaf, start,
+            out_member, out_pair,
+        )  # fmt: skip
 
 
 def word_count(members: int) -> int:

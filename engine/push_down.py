@@ -80,6 +80,7 @@ class PushDown:
 
     def refresh(self) -> bool:
         """Take changes of the members into account; True if there are other operators now."""
+        self._note_filled()
         if not self._split.is_stale or not self.members:
             return False
         self._split.is_stale = False
@@ -92,6 +93,12 @@ class PushDown:
             for member, stand_in in part.members.items():
                 member.found += stand_in.found
                 stand_in.found = 0
+        self._note_filled()
+
+    def _note_filled(self) -> None:
+        """When ROWS windows came to hold nothing but rows that are there, in every part."""
+        for part in self._parts:
+            for member, stand_in in part.members.items():
                 for side in (0, 1):
                     member.filled[side] = latest(member.filled[side], stand_in.filled[side])
 
@@ -164,10 +171,11 @@ class PushDown:
     def _collect(self) -> list[StoredRows | None]:
         """The rows of both sides that some part holds, each once, and what members ask of them."""
         found: list[StoredRows | None] = []
+        new = [member for member in self.members if member.is_new]
         for number, lineage in enumerate(self._split.lineages):
             sides = [part.join.sides[number] for part in self._parts]
             rows = once([one for one in map(export_rows, sides) if one is not None])
-            found.append(None if rows is None else known_by(sides[0], rows, lineage))
+            found.append(None if rows is None else known_by(sides[0], rows, lineage, new))
         return found
 
     def _waiting(self) -> tuple[Queue, Queue]:

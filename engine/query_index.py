@@ -227,7 +227,12 @@ class QueryIndex:
         self._file()
         pairs = self._pairs(age, own_age, leaves, words)
         sides = np.ascontiguousarray(probed, np.uint8)
-        count, pair = report_pairs(sides, *pairs, self._members, self._filing, start, out_member, out_pair)
+        if self._sets is not None and own_age is None:
+            count, pair = self._sets.report(sides, pairs[0], pairs[2], start, out_member, out_pair)
+        else:
+            count, pair = report_pairs(
+                sides, *pairs, self._members, self._filing, start, out_member, out_pair
+            )
         return int(count), int(pair)
 
     def report_each(

@@ -1,8 +1,8 @@
 """The members of a join side by side: what each asks for, as arrays, so that nobody asks them one by one.
 
-Made anew when members change, from the one before: among a thousand members one that comes or goes is added
-to the arrays or taken out of them. The distinct predicates of a side are numbered in the order in which they
-came; a lineage made of them has the same numbers.
+Made anew when members change, from the one before: among a thousand members one that comes, goes or has
+other windows is added to the arrays, taken out of them or changed in them. The distinct predicates of a side
+are numbered in the order in which they came; a lineage made of them has the same numbers.
 """
 
 from __future__ import annotations
@@ -56,6 +56,15 @@ class Roster:
             at = next((i for i, (one, two) in both if one is not two), len(members))
             if old[at + 1 :] == members[at:]:
                 return self._without(at)
+        if len(new) == 1 and members == old:
+            at = members.index(new[0])
+            if all(
+                known[number] == predicate
+                for known, number, predicate in zip(
+                    self.predicates, self.numbers[:, at].tolist(), new[0].predicates, strict=True
+                )
+            ):
+                return self._altered(at)
         return Roster.of(members)
 
     def _with(self, member: Member) -> Roster:
@@ -89,6 +98,12 @@ class Roster:
             (predicates[0], predicates[1]),
             np.delete(self.counting, at),
         )
+
+    def _altered(self, at: int) -> Roster:
+        """One has other windows and asks for the same rows."""
+        sizes = self.sizes.copy()
+        sizes[:, at] = self.members[at].sizes
+        return Roster(list(self.members), sizes, self.numbers, self.predicates, self.counting)
 
     def take(self, where: NDArray) -> Roster:
         """Some of the members, by a mask; numbers stay those of all."""

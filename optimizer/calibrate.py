@@ -131,7 +131,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         *fitted["scan"], *fitted["hash"], *fitted["t-tree"], *fitted["b+tree"], walk, pair, row,
         *sharing, *expiry, ttree_walk, slice_pair, tell_row, slice_turn, machine(),
     )  # fmt: skip
-    given = given_times(max(1, effort.runs // 2), processor_time, weights)
+    given = given_times(max(1, effort.runs // 2), processor_time, weights, Scans)
     turn, taker = given["given_turn"] * 1e6, given["given_taker"] * 1e6
     test, merge = given["given_test"] * 1e9, given["given_merge"] * 1e9
     progress(
@@ -298,9 +298,12 @@ def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Express
 
 
 class Scans:
-    """Every join is kept with scans."""
+    """Every join is kept with scans; slices of a chain end at these windows, or at all."""
 
     kind = "scan"
+
+    def __init__(self, ends: Sequence[int] = ()) -> None:
+        self._ends = ends
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         return Arrangement((self.kind, self.kind))
@@ -314,7 +317,8 @@ class Scans:
         present: Callable[[], Sequence[int]],
         windows: Sequence[int],
     ) -> Sequence[int]:
-        return windows
+        """Also at the longest there is, while queries are being started."""
+        return [end for end in windows if not self._ends or end in self._ends or end == windows[-1]]
 
 
 class Hashes(Scans):

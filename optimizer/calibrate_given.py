@@ -9,19 +9,15 @@ have in common, taking rows in and making results, is in neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.arrangement import Arrangement
 from penstock.engine.expression import Column
+from penstock.engine.group import Arrange
 from penstock.engine.ingest import StreamSchema
-from penstock.engine.member import Member
-from penstock.engine.operators.join import WindowJoin
-from penstock.engine.operators.side import Side
-from penstock.engine.plan import EQUALITY, CommonJoin, JoinNode, SideNode, SourceNode
+from penstock.engine.plan import EQUALITY, JoinNode, SideNode, SourceNode
 from penstock.engine.runtime import Runtime
 from penstock.engine.types import SqlType
 from penstock.engine.window import Window
@@ -32,6 +28,9 @@ from .share_joins import share_join
 from .weights import Weights
 from .workload import QueryLoad, Workload, independent
 
+Clock = Callable[[], float]
+CutAt = Callable[[Sequence[int]], Arrange]
+
 NAMES = "given_turn", "given_taker", "given_test", "given_merge"
 TYPES = (SqlType.TIMESTAMP, SqlType.BIGINT)
 GAP_US = 1_000
@@ -41,34 +40,17 @@ CHAINS = ((12,), (3, 12), (6, 12), (4, 8, 12), tuple(range(2, 13, 2)), tuple(ran
 PUSHES = ((16, 1 << 40), (16, 20), (64, 80), (256, 80), (256, 4))  # rows of a push of either stream, keys
 
 
-@dataclass(frozen=True, slots=True)
-class FixedEnds:
-    """Slices of a chain end at these windows."""
+def given_times(runs: int, clock: Clock, known: Weights, arrange: CutAt) -> dict[str, float]:
+    """The weights by name, none far below those of some other machine that are `known`.
 
-    ends: tuple[int, ...]
-
-    def __call__(self, join: WindowJoin) -> Arrangement:
-        return Arrangement(("scan", "scan"))
-
-    def chain_ends(
-        self,
-        members: Sequence[Member],
-        common: CommonJoin,
-        sides: tuple[Side, Side],
-        rows_per_turn: Callable[[], float | None],
-        present: Callable[[], Sequence[int]],
-        windows: Sequence[int],
-    ) -> Sequence[int]:
-        """Or at the longest there is, while queries are being started."""
-        return [window for window in windows if window in self.ends or window == windows[-1]]
-
-
-def given_times(runs: int, clock: Callable[[], float], known: Weights) -> dict[str, float]:
-    """The weights by name, none far below those of some other machine that are `known`."""
-    run_chain(CHAINS[0], 256, 80, clock)  # compiled, if it was not
+    arrange: how joins are kept whose slices end at some windows.
+    """
+    run_chain(CHAINS[0], 256, 80, clock, arrange)  # compiled, if it was not
     counts, seconds = [], []
     for push_rows, keys in PUSHES:
-        times = [min(run_chain(chain, push_rows, keys, clock) for _ in range(runs)) for chain in CHAINS]
+        times = [
+            min(run_chain(chain, push_rows, keys, clock, arrange) for _ in range(runs)) for chain in CHAINS
+        ]
         used = [uses(chain, push_rows, keys) for chain in CHAINS]
         for chain, time, use in zip(CHAINS[:-1], times, used, strict=False):
             passing = 2 * WINDOW_ROWS * (QUERIES - len(chain)) * known.slice_row
@@ -96,10 +78,10 @@ def uses(chain: Sequence[int], push_rows: int, keys: int) -> NDArray:
     return np.array(per_s) * WINDOW_ROWS / rate
 
 
-def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Callable[[], float]) -> float:
+def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Clock, arrange: CutAt) -> float:
     """Seconds of the pushes of as many rows as the longest window holds, once it is full."""
     windows = windows_us()
-    runtime = Runtime(clock, strategy="chain-cpu", arrange=FixedEnds(tuple(windows[n - 1] for n in chain)))
+    runtime = Runtime(clock, strategy="chain-cpu", arrange=arrange([windows[n - 1] for n in chain]))
     for name in "ab":
         runtime.add_stream(StreamSchema(name, ("ts", "key"), TYPES, 0, 0))
     schema = pa.schema([("_ts", pa.timestamp("us"))])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from penstock.engine.expression import conjuncts
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
-from penstock.engine.operators.side import Side
+from penstock.engine.operators.side import Seen, Side
 from penstock.engine.plan import EQUALITY, Band, CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
 from penstock.engine.window import FOREVER, Window
 
@@ -136,18 +136,33 @@ def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstima
     """The same of two sides, in whichever order."""
     if not is_measurable(left, right):
         return expected
-    span_us = span_of(left, right)
-    sides = [measure_side(side, span_us / 1e6) for side in (left, right)]
-    met = sum(side.met + side.before[1] for side in (left, right))
-    found = sum(side.found + side.before[0] for side in (left, right))
-    share = found / met if met else expected.selectivity
+    both = left, right
+    recent = [since(side, side.looks[0]) for side in both]
+    span_us = span_of(*both, since_look=True)
+    if span_us <= 0 or min(one.rows_in for one in recent) < MIN_MEASURED_ROWS:
+        recent, span_us = [side.seen for side in both], span_of(*both)
+    sides = [measure_side(side, one, span_us / 1e6) for side, one in zip(both, recent, strict=True)]
+    met = sum(one.met for one in recent)
+    share = sum(one.found for one in recent) / met if met else expected.selectivity
     return replace(expected, left=sides[0], right=sides[1], selectivity=share, measured=True)
 
 
-def span_of(left: Side, right: Side) -> int:
-    """Microseconds from the first row of either side to the last."""
-    first = min(side.last_ts if side.first_ts is None else side.first_ts for side in (left, right))
-    return max(left.last_ts, right.last_ts) - first
+def since(side: Side, look: Seen) -> Seen:
+    """What has come to a side since a look: streams change, and what was long ago says little."""
+    now = side.seen
+    return Seen(
+        now.rows_in - look.rows_in, now.rows_kept - look.rows_kept, now.found - look.found,
+        now.met - look.met, now.ts,
+    )  # fmt: skip
+
+
+def span_of(left: Side, right: Side, since_look: bool = False) -> int:
+    """Microseconds from the first row of either side to the last; or from the last row before a look."""
+    firsts = [side.last_ts if side.first_ts is None else side.first_ts for side in (left, right)]
+    if since_look:
+        looks = [side.looks[0].ts for side in (left, right)]
+        firsts = [first if ts is None else ts for first, ts in zip(firsts, looks, strict=True)]
+    return max(left.last_ts, right.last_ts) - min(firsts)
 
 
 def is_measurable(left: Side, right: Side) -> bool:
@@ -155,9 +170,9 @@ def is_measurable(left: Side, right: Side) -> bool:
     return min(left.rows_in, right.rows_in) >= MIN_MEASURED_ROWS and span_of(left, right) > 0
 
 
-def measure_side(side: Side, span_s: float) -> SideEstimate:
-    rate = side.rows_in / span_s
-    share = side.rows_kept / side.rows_in
+def measure_side(side: Side, seen: Seen, span_s: float) -> SideEstimate:
+    rate = seen.rows_in / span_s
+    share = seen.rows_kept / seen.rows_in
     size = None if side.size == FOREVER else side.size
     window = Window("rows" if side.by_place else "range", size)
     return SideEstimate(rate, rate * share, window_rows(window, rate) * share)

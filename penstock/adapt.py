@@ -1,7 +1,8 @@
 """Other plans for queries at work, by what was measured: looked for between two pushes, now and then.
 
-Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come. Modes of
-hopping queries are looked at every few thousand rows, as long as they were not forced.
+Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
+million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries
+are looked at every few thousand rows, as long as they were not forced.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.query import Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
+MOST_ROWS = 1 << 22  # pushed between two of these looks: with 1,000 queries one takes some 20 ms
 LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
 LOOK_ROWS_EACH = 16_384  # and for each hopping query more: a look costs some 40 us
 
@@ -44,7 +46,7 @@ class Adapter:
         """After a push: what is due is looked at."""
         rows = self._engine._runtime.rows_in
         if rows >= self.look_after:
-            self.look_after = 2 * rows
+            self.look_after = min(2 * rows, rows + MOST_ROWS)
             self.look_at_plans()
         if self._hopping and rows >= self.look_at_modes_after:
             self.look_at_modes_after = rows + LOOK_ROWS + (len(self._hopping) - 1) * LOOK_ROWS_EACH

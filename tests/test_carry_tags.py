@@ -156,9 +156,9 @@ class Looks:
             self.note(dimension.expression, rows)
             find(dimension, rows, leaves)
 
-        def truth_too(lineage: Lineage, rest: Expression, users: Any, rows: Rows, leaves: Any) -> Any:
+        def truth_too(lineage: Lineage, rest: Expression, users: Any, rows: Rows, *how: Any) -> Any:
             self.note(rest, rows)
-            return truth(lineage, rest, users, rows, leaves)
+            return truth(lineage, rest, users, rows, *how)
 
         def evaluate_too(predicate: Expression, column: Any, length: int) -> Any:
             for part in conjuncts(predicate):

@@ -15,6 +15,7 @@ from penstock.engine.operators.ordered_union import OrderedUnion
 from penstock.engine.operators.slice_join import SliceJoin
 from penstock.engine.runtime import Runtime
 from penstock.optimizer import calibrate_given
+from penstock.optimizer.calibrate import Scans
 from penstock.optimizer.chain_cost import Given, chain_edge_costs, giving_costs, path_cost
 from penstock.optimizer.cheapest_chain import cheapest_chain_by_row
 from penstock.optimizer.weights import SHIPPED, read
@@ -216,6 +217,6 @@ def test_a_chain_does_what_its_costs_count(
     monkeypatch.setattr(Runtime, "push", note_push)
     monkeypatch.setattr(Runtime, "close", lambda runtime: None)  # what is left then is not timed
     pushed, is_timed = 0, False
-    calibrate_given.run_chain(chain, push_rows, keys, lambda: 0.0)
+    calibrate_given.run_chain(chain, push_rows, keys, lambda: 0.0, Scans)
     expected = calibrate_given.uses(chain, push_rows, keys)
     assert list(seen.values()) == pytest.approx(expected.tolist(), rel=0.05, abs=1)

@@ -328,6 +328,14 @@ def test_a_chain_with_merged_slices_is_priced_as_it_is(monkeypatch: pytest.Monke
     assert "chain-cpu" not in plan_of(start("chain", TRIO))["groups"][0]["costs"]
 
 
+def test_a_chain_with_an_unbounded_window_is_priced() -> None:
+    """Slices may be merged, and the last of them has no end."""
+    engine = start("chain-cpu", TRIO[:1])
+    add(engine, "q2", "RANGE UNBOUNDED", "RANGE 20 SECONDS")
+    (group,) = plan_of(engine)["groups"]
+    assert group["costs"]["chain-cpu"]["state_rows"] <= group["costs"]["pull-up"]["state_rows"]
+
+
 # -- queries that come and go -----------------------------------------------------------------------------
 
 

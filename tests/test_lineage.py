@@ -379,6 +379,57 @@ def test_not_implied(one: str, other: str) -> None:
     assert not Lineage([where(one), where(other)]).implies(where(one), where(other))
 
 
+COVERED = """
+a > 3 => a > 3 AND a <= 5 ; a > 5 => 1 | a BETWEEN 1 AND 9 => a = 3 ; a < 4 ; a > 8 ; a >= 4 => 3
+a > 3 => a > 0 ; a > 3 AND a <= 5 ; a > 5 => 0 | a > 3 AND x > 1 => a < 7 AND x > 0 ; a >= 7 => 1
+a > 3 AND b <> 2 => a < 7 AND b <> 2 ; a >= 7 => 1 | s >= 'p' => s > 'p' ; s < 'q' => 1
+a IS NOT NULL => a < 3 ; a = 3 ; b = 1 ; a > 3 => 3 | a = 5 AND a = 6 => x > 1 => 0
+"""
+NOT_COVERED = """
+a > 3 => a > 3 AND a < 5 ; a > 5 | a > 3 AND x > 1 => a < 7 AND x > 2 ; a >= 7 | b = 1 => a < 3 ; a >= 3
+a > 3 => a < 7 AND b <> 2 ; a >= 7 | a > 3 AND x > 3 => a < 7 AND x < 5 ; a >= 7 AND x < 5 ; a < 7 AND x >= 6
+"""
+
+
+def covering(text: str) -> list[tuple[str, ...]]:
+    return [tuple(part.strip() for part in case) for case in pairs(text)]
+
+
+def last_covering(one: str, others: str) -> int | None:
+    conditions = [where(one), *(where(other.strip()) for other in others.split(";"))]
+    lineage = Lineage(conditions)
+    numbers = np.array([lineage.number(other) for other in conditions[1:]], np.int64)
+    return lineage.last_covering_of(lineage.number(conditions[0]), numbers)
+
+
+@pytest.mark.parametrize(("one", "others", "last"), covering(COVERED))
+def test_ranges_that_cover_a_predicate_together(one: str, others: str, last: str) -> None:
+    assert last_covering(one, others) == int(last)
+
+
+@pytest.mark.parametrize(("one", "others"), covering(NOT_COVERED))
+def test_ranges_that_leave_rows_out(one: str, others: str) -> None:
+    assert last_covering(one, others) is None
+
+
+@settings(max_examples=100)
+@given(predicates(CERTAIN), st.lists(predicates(CERTAIN), max_size=6), ROWS)
+def test_covering_is_sound(
+    one: Expression | None, others: list[Expression | None], rows: list[tuple[Any, ...]]
+) -> None:
+    lineage = Lineage([one, *others])
+    numbers = np.array([lineage.number(other) for other in others], np.int64)
+    last = lineage.last_covering_of(lineage.number(one), numbers)
+    single = lineage.first_implied_of(lineage.number(one), numbers)
+    assert single is None or (last is not None and last <= single)
+    if last is not None:
+        columns = table(*rows)
+        covered = np.zeros(len(rows), np.bool_)
+        for other in others[: last + 1]:
+            covered |= np.array(outcomes(other, columns), np.bool_)
+        assert covered[np.array(outcomes(one, columns), np.bool_)].all()
+
+
 # Kernels
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import penstock
@@ -95,7 +95,21 @@ def given_by(query: penstock.Query) -> Any:
     return sorted(map(repr, rows.to_pylist()))
 
 
+SOME = [(1, i % 4, i % 4) for i in range(8)]
+ALTERED = [
+    ("a", SOME),
+    ("b", SOME),
+    ("look", None),
+    ("a", SOME),
+    ("b", SOME),
+    ("alter", (0, 9)),
+    ("a", SOME),
+    ("b", SOME),
+]
+
+
 @given(st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99))
+@example(ALTERED, [(3, FILTERS[0], COLUMNS[0], False), (5, FILTERS[1], COLUMNS[0], True)], 0)
 def test_apart_is_as_good_as_together(steps: list[Any], first: list[Any], seed: int) -> None:
     steps = [*(("add", query) for query in first), *steps]
     expected = run("mem-opt", steps, 0)

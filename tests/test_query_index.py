@@ -183,13 +183,23 @@ def test_count(case: Case, least: int) -> None:
     assert index.settle().tolist() == counts_of(members, some)
 
 
+@pytest.mark.twin("member_sets.report_from_sets")
 @examples
-@given(cases(), st.integers(0, 100), st.integers(0, 3), st.sampled_from(["report", "report_each"]))
-@example(NOBODY, 0, 0, "report")
-def test_report(case: Case, room: int, start: int, way: str) -> None:
-    """In pieces of any size: whole pairs, in order, each with its members once."""
+@given(
+    cases(),
+    st.integers(0, 100),
+    st.integers(0, 3),
+    st.sampled_from(["report", "report_each"]),
+    st.sampled_from([query_index.MIN_CHECKS, -1000]),
+)
+@example(NOBODY, 0, 0, "report", -1000)
+@example(draw_case(100, 300, 2, 0, False, 1), 100, 0, "report", -1000)  # sets of more than a word
+def test_report(case: Case, room: int, start: int, way: str, least: int) -> None:
+    """In pieces of any size: whole pairs, in order, each with its members once; by sets where it may be."""
     shape, members, pairs, has_own = case
     index = shape.index(members)
+    with mock.patch.object(query_index, "MIN_CHECKS", least):
+        index._check()
     probed = np.array([p.probed for p in pairs], np.int64)
     start = min(start, len(pairs))
     expected = [
@@ -372,6 +382,39 @@ def test_many_members() -> None:
     assert index.longest(0, 1, leaves[[0, 2]], words).tolist() == expected.tolist()
     expected = np.where(inside[1], limits[0][:, None], 0).max(axis=0)
     assert index.longest(1, 0, leaves[[1]], words[:0]).tolist() == expected.tolist()
+
+
+def time_per_pair(size: int, has_two: bool) -> float:
+    """Seconds to find the member or two that a pair belongs to, among `size` with windows and thresholds.
+
+    One threshold: intervals of one leaf. Two: v >= i and w >= size - i, and pairs of which v + w is size + 1.
+    """
+    numbers, number = np.arange(size), 2_000
+    windows = np.tile(np.linspace(500, 1_000, size).astype(np.int64), (2, 1))
+    low, high = numbers[:, None] + 1, numbers[:, None] + 1
+    first = np.random.default_rng(1).integers(1, size, number)
+    leaves = first[None]
+    if has_two:
+        low, high = np.stack([numbers, size - numbers], axis=1), np.full((size, 2), size)
+        leaves = np.stack([first, size + 1 - first])
+    counts = (size + 2,) * low.shape[1]
+    index = QueryIndex(windows, low, high, np.zeros((size, 0), np.int64), counts, range(low.shape[1]), [])
+    pairs = np.zeros(number, np.uint8), np.full(number, 9), None, leaves, np.empty((0, number), np.int64)
+    out_member, out_pair = np.empty(8 * number, np.int32), np.empty(8 * number, np.int32)
+    best = np.inf
+    for _ in range(9):
+        started = time.perf_counter()
+        count, following = index.report(*pairs, 0, out_member, out_pair)
+        best = min(best, time.perf_counter() - started)
+        assert following == number and number <= count <= 2 * number
+    return best / number
+
+
+@pytest.mark.skipif(not JIT, reason="times compiled kernels; without the compiler there are none")
+@pytest.mark.parametrize(("has_two", "most"), [(False, 4), (True, 9)])
+def test_the_time_grows_with_the_answer(has_two: bool, most: float) -> None:
+    """Sixteen times as many members, of which a pair belongs to as many as before."""
+    assert time_per_pair(4_096, has_two) < most * time_per_pair(256, has_two)
 
 
 @pytest.mark.skipif(not JIT, reason="times compiled kernels; without the compiler there are none")

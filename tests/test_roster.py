@@ -59,3 +59,16 @@ def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]
         assert np.array_equal(some.sizes.T, [m.sizes for m in some.members] or np.empty((0, 2)))
         for member in members:
             member.is_new = False
+
+
+def test_other_windows_of_one_walk_through_no_others() -> None:
+    """What all ask is found as it was: nobody is asked for it again."""
+    members = [Member("q", node((size, size), (size % 4, None)), False) for size in range(1, 9)]
+    roster = Roster.of(members)
+    for member in members:
+        member.is_new = False
+    members[5].become(node((50, 60), (members[5].sizes[0] % 4, None)))
+    members[5].is_new = True
+    after = roster.after(members)
+    after._check()
+    assert after.numbers is roster.numbers and after.sizes[:, 5].tolist() == [50, 60]

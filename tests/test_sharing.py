@@ -11,6 +11,7 @@ import datetime
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from test_join_oracle import arrivals
 
 import penstock
 from penstock.engine.indexes.build import INDEX_KINDS
+from penstock.engine.query_index import QueryIndex
 from penstock.engine.scheduler import RoundRobin, Shuffled
 from penstock.query import EPOCH, NEVER
 
@@ -72,6 +74,11 @@ class Ask:
     """There from the start."""
     dropped: bool = False
     spans: list[Span] = field(default_factory=list)
+    marks: list[tuple[int, int, int, list[Reference]]] = field(default_factory=list)
+    """Times before which all is worked off: how many results there are, from when on exact, the windows."""
+
+    def mark(self, ts: int) -> None:
+        self.marks.append((ts, self.query.count, microseconds(self.query.complete_from), self.refs))
 
     @cached_property
     def results(self) -> pa.Table:
@@ -168,6 +175,11 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
         engine._runtime._check()
         what = draw(st.sampled_from(["", "", "", "add", "drop", "alter", "look"]))
         alive = [one for one in asks if not one.dropped]
+        quiet = quiet_time(streams, at)
+        if quiet is not None and draw(st.booleans()):
+            engine.advance(quiet)
+            for one in alive:
+                one.mark(quiet)
         if what == "add":
             add()
         elif what == "drop" and len(alive) > 1:
@@ -176,10 +188,8 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
             one.query.drop()
             one.dropped = True
             one.spans[-1].count = one.query.count
-        elif what == "alter" and not one_counts(alive):
-            pass
         elif what == "alter":
-            one = draw(st.sampled_from(one_counts(alive)))
+            one = draw(st.sampled_from(alive))
             close_span(one)
             one.refs = references(draw, kinds, self_join)
             for two in one.refs:
@@ -196,20 +206,38 @@ def test_drawn_sets_of_queries_that_come_and_go(data: st.DataObject) -> None:
     engine.close()
     engine._runtime._check()
     for one in asks:
+        if not one.dropped:
+            one.mark(END)
         check(one, streams)
         if not one.spans and not one.counting:
             check_alone(one, list(streams), pushes)
 
 
-def one_counts(alive: list[Ask]) -> list[Ask]:
-    """Those whose windows may be altered: who only counts cannot tell when each result came."""
-    return [one for one in alive if not one.counting]
+def quiet_time(streams: dict[str, pa.Table], at: dict[str, int]) -> int | None:
+    """A time after all rows that have come and not after any that come, if there is one."""
+    times = {name: table["ts"].to_pylist() for name, table in streams.items()}
+    come = [ts for name, of_stream in times.items() for ts in of_stream[: at[name]]]
+    to_come = [ts for name, of_stream in times.items() for ts in of_stream[at[name] :]]
+    return min(to_come) if come and to_come and max(come) < min(to_come) else None
+
+
+def check_counts(one: Ask, streams: dict[str, pa.Table]) -> None:
+    """Of two times the results between them are counted, whoever came, went or changed."""
+    marks = [(START, 0, START, one.marks[0][3]), *one.marks] if one.marks else []
+    for (start, before, _, refs), (end, after, since, same) in pairwise(marks):
+        is_whole = start > START or not one.spans
+        if refs is same and is_whole and since <= start:
+            wanted = expected(one, refs, streams)
+            assert after - before == sum(n for row, n in wanted.items() if start <= row[0] < end), one.sql
 
 
 def check(one: Ask, streams: dict[str, pa.Table]) -> None:
     spans = [*one.spans]
     if not one.dropped:
         spans.append(Span(one.refs, one.query.complete_from, one.query.count, END))
+    check_counts(one, streams)
+    if one.counting and len(spans) > 1:
+        return  # who only counts cannot tell when each result came
     results = [] if one.counting else rows_of(one.results)
     assert [row[0] for row in results] == sorted(row[0] for row in results), "out of time order"
     start, began = 0, START
@@ -291,3 +319,155 @@ def test_a_newcomer_is_exact_from_the_instant_on_that_needs_no_row_that_has_left
     assert microseconds(long.complete_from) == (18 if is_alone else 13)
     assert [came[ts] for ts in (12, 13)] == ([3, 5] if is_alone else [13, 15])
     assert [came[ts] for ts in (18, 19)] == [15, 15]
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("counting", [False, True])
+def test_a_late_query_over_rows_says_when_its_window_is_full(strategy: str, counting: bool) -> None:
+    """Others have kept the last 5 rows: with 4 more, all of the last 9 are there."""
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k"
+    engine.query(f"{join} WINDOW 5 ROWS")
+
+    def push(start: int, end: int) -> None:
+        rows = [{"ts": i, "id": i, "k": 0, "v": 0.0, "s": ""} for i in range(start, end)]
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+
+    push(0, 20)
+    late = engine.query(f"{join} WINDOW 9 ROWS", count_only=counting)
+    assert late.complete_from == NEVER
+    push(20, 40)
+    assert microseconds(late.complete_from) == 22
+
+
+LATE = {
+    # what others ask and select, for 60 us since the start or since 80; what a late one asks, its window
+    "ranges that cover it together": (["x.v > 2 AND x.v <= 5", "x.v > 5"], [], ("x.v > 3", "x.v", 60)),
+    "each side kept by another": (["x.v > 2", "y.v > 5 AND x.v > 4"], [], ("y.v > 6 AND x.v > 4", "x.v", 60)),
+    "a column stored for long enough": (["x.v > 2"], [("x.v > 8", "x.id")], ("x.v > 8", "x.id", 20)),
+}
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("case", LATE)
+def test_a_late_query_is_exact_as_soon_as_what_is_there_allows(strategy: str, case: str) -> None:
+    """All that it needs is there, and so it is exact from the next instant on."""
+    others, later, (where, columns, window) = LATE[case]
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT {} FROM a AS x JOIN b AS y ON x.k = y.k WHERE {} WINDOW {} MICROSECONDS"
+    rows = [{"ts": i, "id": i, "k": i % 3, "v": float(i % 10), "s": ""} for i in range(140)]
+
+    def push(start: int, end: int) -> None:
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows[start:end]))
+
+    for one in others:
+        engine.query(join.format("x.v", one, 60))
+    push(0, 80)
+    for one, read in later:
+        engine.query(join.format(read, one, 60))
+    push(80, 101)
+    late = engine.query(join.format(columns, where, window))
+    assert microseconds(late.complete_from) == 101
+    push(101, 140)
+    engine.close()
+    refs = [Reference("a", "x", "range", window), Reference("b", "y", "range", window)]
+    wanted = Oracle(dict.fromkeys("ab", pa.Table.from_pylist(rows)), refs).inserts(
+        columns, f"x.k = y.k AND {where}"
+    )
+    assert Counter(rows_of(late.results())) == Counter({r: n for r, n in wanted.items() if r[0] >= 101})
+
+
+CHANGES = {
+    # windows of two queries from the start; what happens to q0 when 100 rows have come; when it is exact then
+    "a longer one comes": ([60, 5], ["CREATE 90"], 100 - 60 + 90 - 1),
+    "a longer window": ([60, 5], ["ALTER 90"], 100 - 60 + 90 - 1),
+    "a longer window, kept by another": ([60, 90], ["ALTER 90"], 100),
+    "a shorter window": ([60, 5], ["ALTER 9"], 100),
+    "twice longer": ([60, 5], ["ALTER 70", "ALTER 90"], 100 - 60 + 90 - 1),
+    "a shorter window, then a longer one": ([60, 5], ["ALTER 10", "PUSH", "ALTER 90"], 110 - 10 + 90 - 1),
+}
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize("case", CHANGES)
+@pytest.mark.parametrize("counting", [False, True])
+def test_complete_from_is_the_first_exact_instant(strategy: str, case: str, counting: bool) -> None:
+    """A row of each stream at every instant, all with one key: what is missing shows at once.
+
+    rows of the window of 60, at 99    |- gone -|=========|          complete_from 129: at 128 row 39 is
+                                       0        39        99         in a window of 90, and gone
+    """
+    windows, changes, exact_from = CHANGES[case]
+    engine = penstock.Engine(sharing=strategy)
+    for name in "ab":
+        engine.execute(DECLARE.format(name=name))
+    join = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} MICROSECONDS"
+    at = 0
+
+    def push(count: int) -> None:
+        nonlocal at
+        rows = [{"ts": i, "id": i, "k": 0, "v": 0.0, "s": ""} for i in range(at, at + count)]
+        at += count
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+
+    queries = [
+        engine.query(join.format(window), name=f"q{i}", count_only=counting)
+        for i, window in enumerate(windows)
+    ]
+    push(100)
+    size = 0
+    for what, _, window in (change.partition(" ") for change in changes):
+        size = int(window or size)
+        if what == "CREATE":
+            queries[0] = engine.query(join.format(size), count_only=counting)
+        elif what == "ALTER":
+            engine.execute(f"ALTER QUERY q0 SET WINDOW {size} MICROSECONDS")
+        else:
+            push(10)
+    changed = queries[0]
+    assert microseconds(changed.complete_from) == exact_from
+    given = []
+    for _ in range(at, exact_from + 5):
+        before = changed.count
+        push(1)
+        given.append(changed.count - before)
+    first = at - len(given)
+    for ts, count in enumerate(given, first):
+        # at an instant each row meets the rows of the other window: 2 * size - 1 pairs
+        assert (count == 2 * min(size, ts + 1) - 1) == (ts >= exact_from), ts
+    assert queries[1].count == sum(2 * min(windows[1], ts + 1) - 1 for ts in range(at))
+
+
+def test_no_query_is_tried_for_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many that are given rows are looked up; only pull-up and push-down try each, as the paper's do."""
+    tried: list[int] = []
+    report_each = QueryIndex.report_each
+
+    def noted(self: QueryIndex, *pairs: Any) -> tuple[int, int]:
+        tried.append(1)
+        return report_each(self, *pairs)
+
+    monkeypatch.setattr(QueryIndex, "report_each", noted)
+    found = {}
+    for strategy in ("auto", "mem-opt", "cpu-opt", "pull-up"):
+        tried.clear()
+        engine = penstock.Engine(sharing=strategy)
+        for name in "ab":
+            engine.execute(DECLARE.format(name=name))
+        queries = [
+            engine.query(f"SELECT x.id FROM a AS x, b AS y WHERE x.k = y.k AND x.v > {i} WINDOW {i + 1} us")
+            for i in range(40)
+        ]
+        rows = [{"ts": i, "id": i, "k": i % 3, "v": float(i % 41), "s": ""} for i in range(200)]
+        for name in "ab":
+            engine.push(name, pa.Table.from_pylist(rows))
+        found[strategy] = [query.count for query in queries]
+        assert bool(tried) == (strategy == "pull-up"), strategy
+    assert all(one == found["pull-up"] for one in found.values())

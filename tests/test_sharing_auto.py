@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from test_plans import WEIGHTS
 
 import penstock
+from penstock import adapt
 from penstock.adapt import FIRST_LOOK_ROWS
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.plan import MemberNode
@@ -162,6 +163,20 @@ def test_there_and_back_again() -> None:
     kinds = [kind for kind, _ in itertools.groupby(one == EVERY_WINDOW for one in ends)]
     assert kinds == [True, False, True]
     assert given == run("mem-opt", 100 * MILLISECOND, phases, FAST)[0]
+
+
+def test_what_was_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much to find for a long time, then little, then much again: slices follow within a look or two.
+
+    A day of rows must not have to pass before a day of other rows is noticed.
+    """
+    monkeypatch.setattr(adapt, "MOST_ROWS", FIRST_LOOK_ROWS)
+    per_look = FIRST_LOOK_ROWS // (2 * PIECE)
+    phases = [(PIECE, MANY)] * 8 * per_look + [(PIECE, FEW)] * 3 * per_look + [(PIECE, MANY)] * 3 * per_look
+    given, ends = run("auto", 100 * MILLISECOND, phases)
+    kinds = [one == EVERY_WINDOW for one in ends[per_look:]]
+    assert [kind for kind, _ in itertools.groupby(kinds)] == [True, False, True]
+    assert given == run("mem-opt", 100 * MILLISECOND, phases)[0]
 
 
 def test_cpu_opt_merges_and_mem_opt_never_does() -> None:

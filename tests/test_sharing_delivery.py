@@ -118,6 +118,21 @@ def test_results_read_at_last_are_those_read_at_once(sharing: str) -> None:
         )
 
 
+def test_long_texts_are_not_copied_either(copied: list[int]) -> None:
+    """A copy for each of the pairs takes far more than the rows that they refer to; but for the first few."""
+    engine = penstock.Engine()
+    for name in "ab":
+        engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, s VARCHAR)")
+    join = "SELECT x.s, y.s AS other FROM a AS x JOIN b AS y ON x.k = y.k"
+    queries = [engine.query(f"{join} WINDOW {size} us") for size in range(500, 540)]
+    rows = pa.table({"ts": range(2_000), "k": [i % 50 for i in range(2_000)], "s": ["x" * 200] * 2_000})
+    for name in "ab":
+        engine.push(name, rows)
+    values = 2 * sum(query.count for query in queries)
+    assert values > 2_000_000 and sum(copied) < 0.05 * values
+    assert queries[0].results()["s"][0].as_py() == "x" * 200
+
+
 def test_a_query_nobody_reads_keeps_little_alive() -> None:
     """A result now and then, of large stores that have long moved on."""
     engine = make()

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import penstock
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.scheduler import RoundRobin, Scheduler, Shuffled
+from penstock.query import EPOCH
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v BIGINT, s VARCHAR)"
@@ -301,6 +302,45 @@ def test_a_query_that_reads_what_nobody_read_before(strategy: str) -> None:
     for one in (engine, without):
         one.close()
     assert [pairs(query) for query in firsts[0]] == [pairs(query) for query in firsts[1]]
+
+
+@pytest.mark.parametrize("strategy", [one for one in STRATEGIES if one != "unshared"])
+@pytest.mark.parametrize(("size", "exact_from"), [(4, 10), (8, 10), (12, 14)])
+@pytest.mark.parametrize("unit", ["MICROSECONDS", "ROWS"])
+def test_rows_that_came_before_it_do_not_stop_a_query(
+    strategy: str, size: int, exact_from: int, unit: str
+) -> None:
+    """What it asks fails on row 2, which another has kept: it begins with the rows after that one.
+
+    row         0 1 2 3 4 5 6 7 8 9 | 10 11 ...
+    window 4    . . ! . . . [ 7 8 9 | 10          exact at once
+    window 12   . . ! 3 4 5 6 7 8 9 | 10 ...      exact from 14 on, when row 2 would have left
+    """
+    engine = make(strategy)
+    join = "SELECT x.id, y.id AS yid FROM a AS x JOIN b AS y ON x.k = y.k"
+    engine.query(f"{join} WINDOW 100 {unit}", name="all")
+
+    def push(start: int, end: int) -> None:
+        numbers = list(range(start, end))
+        for name in "ab":
+            zeros = [0] * len(numbers)
+            engine.push(
+                name, {"ts": numbers, "id": numbers, "k": zeros, "v": zeros, "s": [""] * len(numbers)}
+            )
+
+    push(0, 10)
+    late = engine.query(f"{join} WHERE 10 % (x.id - 2) >= 0 WINDOW {size} {unit}", name="late")
+    push(10, 30)
+    engine.close()
+    since = late.complete_from
+    assert since is not None
+    assert (since - EPOCH).microseconds == exact_from
+    found = pairs(late)
+    wanted = [(max(x, y), x, y) for x in range(30) for y in range(30) if abs(x - y) < size and x > 2]
+    assert set(found) <= set(wanted)
+    assert [one for one in found if one[0] >= exact_from] == sorted(
+        one for one in wanted if one[0] >= exact_from
+    )
 
 
 # -- the key of the join fails -------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Pairs counted for many members at once: 64 of them in a word, and their counts as numbers written upright.
+"""Pairs counted or reported for 64 members at once, a bit each, and their counts as numbers written upright.
 
 A pair's members are the AND of a few sets: those whose windows are longer than its age, and for each of its
-leaves those whose intervals contain the leaf. Adding 1 to the counts of all of them is adding a set to
-columns of bits, a word of 64 members at a time:
+leaves those whose intervals contain the leaf. Reporting them is listing its bits. Adding 1 to the counts of
+all of them is adding a set to columns of bits, a word of 64 members at a time:
 
     plane 2   0 0 1 0     counts 1, 3, 6, 0          and the set 1 1 0 0 added:
     plane 1   0 1 1 0                                plane 0 ^ set, the carry to plane 1, ...
@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import expand, kernel
+from .query_index import lowest_bit
 from .slices import slice_of
 
 PLANES = 24
@@ -80,3 +81,41 @@ def count_in_sets(age, leaves, slices, by_age, bases, by_leaf, counts):  # type:
         word, bit = m >> 6, np.uint64(m & 63)
         for p in range(PLANES):
             counts[m] += np.int64((planes[LOW_PLANES + p, word] >> bit) & np.uint64(1)) << p
+
+
+@kernel
+def report_from_sets(  # type: ignore[no-untyped-def]
+    probed, age, leaves, slices, by_age, bases, by_leaf, start, out_member, out_pair
+):
+    """Write (member, pair) for the pairs from `start` on, members ascending. Returns (entries written, next
+    pair).
+
+    probed: uint8; slices, by_age: of the left and of the right, otherwise as for count_in_sets. The caller
+    owns the outputs; where they are full, the pair that did not fit as a whole is the next one.
+    """
+    left, right = slices
+    of_left, of_right = by_age
+    words = of_left.shape[1]
+    some = np.empty(words, np.uint64)
+    room = len(out_member)
+    count = 0
+    for f in range(start, len(age)):
+        if probed[f]:
+            some[:] = of_right[slice_of(age[f], right.ends, right.first, right.shift)]
+        else:
+            some[:] = of_left[slice_of(age[f], left.ends, left.first, left.shift)]
+        for d in range(len(leaves)):
+            here = by_leaf[bases[d] + leaves[d, f]]
+            for w in range(words):
+                some[w] &= here[w]
+        before = count
+        for w in range(words):
+            rest = some[w]
+            while rest:
+                if count == room:
+                    return before, f
+                out_member[count] = 64 * w + lowest_bit(rest)
+                out_pair[count] = f
+                count += 1
+                rest &= rest - np.uint64(1)
+    return count, len(age)

@@ -154,6 +154,9 @@ class WindowJoin:
         if self._is_stale:
             self.roster = self.roster.after(self.members)
             self._quiet = 0
+        if self.is_due:
+            for side in self.sides:
+                side.look()
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
         self.is_first_look = False

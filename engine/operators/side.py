@@ -13,6 +13,7 @@ needs to be kept. What becomes of the stored rows when members come and go is in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,18 @@ from ..store import valid_bytes
 from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
 from .examined import Examined, Needed
+
+
+class Seen(NamedTuple):
+    """What has come to a side up to a time, and how many of its rows probers found and could have found."""
+
+    rows_in: int = 0
+    rows_kept: int = 0
+    found: int = 0
+    met: int = 0
+    ts: int | None = None
+    """None: the beginning."""
+
 
 SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
 NO_TAGS: tuple[NDArray, ...] = ()
@@ -104,6 +117,8 @@ class Side:
         """The same two of a join that this one goes on for."""
         self.rows_before = 0, 0
         """Rows of these in and kept by that join."""
+        self.looks = Seen(), Seen()
+        """What had come at the last two looks at how rows are kept, the older first."""
         self.first_ts: int | None = None
         self.last_ts = 0
         self.come = 0
@@ -114,6 +129,8 @@ class Side:
         """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
+        self.newcomers: Sequence[Member] = ()
+        """Those that the last change of members let in."""
         # rows of the batch being worked
         self.come_ts: NDArray = NO_ROWS
         self.ts: NDArray = NO_ROWS
@@ -471,6 +488,16 @@ class Side:
     def nbytes(self) -> int:
         return sum(shelf.nbytes for shelf in self.shelves)
 
+    @property
+    def seen(self) -> Seen:
+        """What has come so far."""
+        found, met = self.before[0] + self.found, self.before[1] + self.met
+        return Seen(self.rows_in, self.rows_kept, found, met, self.last_ts)
+
+    def look(self) -> None:
+        """How rows are kept is thought over now: what comes is measured since the look before."""
+        self.looks = self.looks[1], self.seen
+
     # -- members come and go ------------------------------------------------------------------------
 
     def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
@@ -481,6 +508,7 @@ class Side:
         predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
         self.arrangement = arrangement
+        self.newcomers = new
         self.lifetimes = NO_ROWS
         self.sample = None
         self.size = int(roster.sizes[self.number].max())
@@ -538,6 +566,7 @@ class Side:
         self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
         self.before = former.before[0] + former.found, former.before[1] + former.met
+        self.looks = former.looks
         self.columns, self.generation = list(former.columns), former.generation
         self.since = dict(former.since)
 

@@ -7,14 +7,17 @@ long; else they are laid out anew.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch
 from ..known_tags import Known, tags_of
-from ..lineage import Lineage, Tags
+from ..lineage import Failure, Lineage, Tags
+from ..member import Member
 from ..shelf import Shelf, filled
 from ..stored_rows import StoredRows, births_of, joined, stored
 from ..types import ARROW_TYPES
@@ -42,17 +45,34 @@ def retag(side: Side) -> None:
         if is_known and widths == (len(shelf.leaves), len(shelf.words)):
             continue
         batch = batch_of(side, shelf)
-        tags, _ = tags_of(batch, lineage)
+        tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
+        miss_failures(side, side.newcomers, failures, shelf.pos.live)
         births = [births_of(shelf)] if side.births_matter else []
         memory = [] if side.memory is None else tags_of(batch, side.memory)[0].arrays
         shelf.tag([*tags.leaves, *births], list(tags.words), memory)
     side.tagged_by, side.remembered_by = lineage, side.memory
 
 
+def miss_failures(side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], pos: NDArray) -> None:
+    """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from
+    the start end there, and nobody has its answer.
+
+    pos: ts or place of the rows that were there, by which the failures number them.
+    """
+    number = side.number
+    for failure in failures:
+        for member in newcomers:
+            if member.predicates[number] == failure.predicate:
+                member.missing[number] = max(member.missing[number], int(pos[failure.row]))
+                if side.by_place and member not in side.unfilled:
+                    side.unfilled.append(member)
+
+
 def remember(side: Side, lineage: Lineage) -> None:
     """Keep for others what is known of rows by this lineage, of those that are there and those that come."""
     for shelf in side.shelves:
-        tags, _ = tags_of(batch_of(side, shelf), lineage)
+        batch = batch_of(side, shelf)
+        tags, _ = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         shelf.tag(leaves, words, tags.arrays)
     side.memory = side.remembered_by = lineage
@@ -101,7 +121,7 @@ def export_rows(side: Side) -> StoredRows | None:
     return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
 
-def known_by(side: Side, rows: StoredRows, lineage: Lineage) -> StoredRows:
+def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence[Member]) -> StoredRows:
     """The rows, exported from this side, with tags by another lineage; columns it has not kept are NULL."""
 
     def column(index: int) -> pa.Array:
@@ -109,7 +129,8 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage) -> StoredRows:
             return pa.nulls(len(rows.ts), ARROW_TYPES[side.types[index]])
         return rows.arrays[len(side.verified) + side.columns.index(index)]
 
-    tags, _ = rows.known.by(lineage, column, len(rows.ts))
+    tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
+    miss_failures(side, newcomers, failures, rows.places if side.by_place else rows.ts)
     return replace(rows, known=Known(lineage, tags))
 
 
