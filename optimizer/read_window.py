@@ -48,7 +48,8 @@ def read_bracket_window(reader: TokenReader) -> Window:
 
 def read_tail_window(reader: TokenReader) -> Window:
     """What stands behind WINDOW: a duration, or a number of rows."""
-    if reader.type() == "NUMBER" and reader.word(1) in ("ROWS", "ROW"):
+    number_at = 1 if reader.type() == "DASH" else 0
+    if reader.type(number_at) == "NUMBER" and reader.word(number_at + 1) in ("ROWS", "ROW"):
         size = _read_rows(reader)
         reader.advance()
         return Window("rows", size)

@@ -76,6 +76,7 @@ WRONG_QUERIES: list[tuple[str, tuple[int, int], str]] = [
     ("SELECT location FROM temperature [RANGE -5 SECONDS]", (1, 41), "more than 0, found `-5 SECONDS`"),
     ("SELECT location FROM temperature [ROWS 0]", (1, 40), "Expected 1 row or more, found `0`"),
     ("SELECT location FROM temperature [ROWS -3]", (1, 40), "Expected 1 row or more, found `-3`"),
+    ("SELECT location FROM temperature WINDOW -3 ROWS", (1, 41), "Expected 1 row or more, found `-3`"),
     ("SELECT location FROM temperature WINDOW 0 SECONDS", (1, 41), "more than 0"),
     (f"SELECT location FROM temperature [RANGE {MAX_TS} us]", (1, 41), "less than 2^62 microseconds"),
     ("SELECT location FROM temperature [RANGE 1e30 DAYS]", (1, 41), "less than 2^62 microseconds"),
