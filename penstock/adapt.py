@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from penstock.query import Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
-MOST_ROWS = 1 << 22  # pushed between two of these looks: with 1,000 queries one takes some 20 ms
+MOST_ROWS = (
+    1 << 22
+)  # pushed between two of these looks, or so many for each query, of which a look takes 20 us:
+MOST_ROWS_EACH = 1 << 16  # a hundredth of the time that the rows take
 LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
 LOOK_ROWS_EACH = 16_384  # and for each hopping query more: a look costs some 40 us
 
@@ -46,7 +49,8 @@ class Adapter:
         """After a push: what is due is looked at."""
         rows = self._engine._runtime.rows_in
         if rows >= self.look_after:
-            self.look_after = min(2 * rows, rows + MOST_ROWS)
+            most = max(MOST_ROWS, MOST_ROWS_EACH * len(self._engine._queries))
+            self.look_after = min(2 * rows, rows + most)
             self.look_at_plans()
         if self._hopping and rows >= self.look_at_modes_after:
             self.look_at_modes_after = rows + LOOK_ROWS + (len(self._hopping) - 1) * LOOK_ROWS_EACH

@@ -171,6 +171,7 @@ def test_what_was_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> No
     A day of rows must not have to pass before a day of other rows is noticed.
     """
     monkeypatch.setattr(adapt, "MOST_ROWS", FIRST_LOOK_ROWS)
+    monkeypatch.setattr(adapt, "MOST_ROWS_EACH", 1)
     per_look = FIRST_LOOK_ROWS // (2 * PIECE)
     phases = [(PIECE, MANY)] * 8 * per_look + [(PIECE, FEW)] * 3 * per_look + [(PIECE, MANY)] * 3 * per_look
     given, ends = run("auto", 100 * MILLISECOND, phases)
