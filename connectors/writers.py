@@ -7,6 +7,7 @@ the caller does also when interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import string
 from collections.abc import Iterator, Mapping
@@ -181,7 +182,15 @@ def _allow_files(count: int) -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = count + SPARE_FILES
+        wanted = count + _open_files(soft) + SPARE_FILES
         if soft != resource.RLIM_INFINITY and soft < wanted:
             limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _open_files(limit: int) -> int:
+    """How many files the process has open; to list them takes one more, so without a free one it is the limit."""
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError as error:
+        return limit if error.errno == errno.EMFILE else 0
