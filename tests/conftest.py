@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -43,12 +43,33 @@ def real_data() -> Path:
     return DATA
 
 
-@pytest.hookimpl(tryfirst=True)
+def is_of_spark(file: str) -> bool:
+    return file.startswith("test_spark")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process has the Spark session: tests of Spark stay together (with `--dist loadgroup`)."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) or item.path.name.startswith("test_spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """What takes longest begins first, so that no process is left with it when the others are done."""
+    items.sort(key=lambda item: not is_of_spark(item.path.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup`, a process takes a file's tests, and one takes all tests of Spark.
+
+    A session of Spark's is set up once then, and so are the fixtures of a module. xdist's own groups, made
+    of marks, are not to be relied on: with pytest 9.2 xdist 3.8 does not see them, and says nothing.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = Path(nodeid.split("::", 1)[0]).name
+            return "spark" if is_of_spark(file) else file
+
+    config.option.loadscopereorder = False  # the order is that of the collection, not most tests first
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

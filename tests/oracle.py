@@ -6,6 +6,7 @@ ts <= T < ets. The answer at T is plain SQL over those rows. Nothing here knows 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,13 +41,23 @@ class Reference:
         return f"{self.stream} [{by}{self.kind.upper()} {self.size}{unit}] AS {self.alias}"
 
 
+@functools.cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all oracles: to make it takes longer than most of them do. Each has a connection of its own,
+    and in it tables that no other sees."""
+    con = duckdb.connect()
+    con.execute("SET threads = 1")
+    return con
+
+
 class Oracle:
     """Streams in DuckDB, as each reference to them sees them."""
 
     def __init__(self, streams: dict[str, pa.Table], references: list[Reference]) -> None:
-        self._con = duckdb.connect()
-        self._con.execute("SET threads = 1")
+        self._con = database().cursor()
         self.references = references
+        self._spans: list[tuple[int, int]] = []
+        self._answers: dict[tuple[Any, ...], Counter[tuple[Any, ...]]] = {}
         for name, table in streams.items():
             self._con.register(f"in_{name}", table)
         for one in references:
@@ -57,12 +68,23 @@ class Oracle:
             else:
                 by = f"PARTITION BY {one.partition} " if one.partition else ""
                 ets = f"coalesce(lead(ts, {one.size}) OVER ({by}ORDER BY ts, id), {FOREVER})"
-            self._con.execute(f"CREATE TABLE life_{one.alias} AS SELECT *, {ets} AS ets FROM in_{one.stream}")
+            life = f"SELECT *, {ets} AS ets FROM in_{one.stream}"
+            self._con.execute(f"CREATE TEMP TABLE life_{one.alias} AS {life}")
             rows = self._con.execute(f"SELECT id, ts, ets FROM life_{one.alias}").fetchall()
             one.lifetimes = {row[0]: row[1:] for row in rows}
+            self._spans += [row[1:] for row in rows]
 
     def answer(self, sql: str, instant: int) -> Counter[tuple[Any, ...]]:
-        """Plain SQL over the windows' contents at an instant; `sql` reads the aliases as tables."""
+        """Plain SQL over the windows' contents at an instant; `sql` reads the aliases as tables.
+
+        It is a function of the contents alone, and asked once for instants at which these are the same.
+        """
+        contents = sql, *(ts <= instant < ets for ts, ets in self._spans)
+        if contents not in self._answers:
+            self._answers[contents] = self._ask(sql, instant)
+        return Counter(self._answers[contents])
+
+    def _ask(self, sql: str, instant: int) -> Counter[tuple[Any, ...]]:
         views = ", ".join(
             f"{one.alias} AS (SELECT * FROM life_{one.alias} WHERE ts <= {instant} AND {instant} < ets)"
             for one in self.references
