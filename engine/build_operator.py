@@ -20,6 +20,7 @@ from .plan import (
     LifetimeNode,
     PlanNode,
     SelectNode,
+    StoredWindowNode,
     TallyNode,
     WholeTableNode,
     WholeWindowNode,
@@ -33,7 +34,14 @@ Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]
 
 WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode
 IncrementalNode = (
-    ArriveNode | LifetimeNode | ExpireNode | ChangeJoinNode | AggregateNode | TallyNode | WholeNode
+    ArriveNode
+    | LifetimeNode
+    | StoredWindowNode
+    | ExpireNode
+    | ChangeJoinNode
+    | AggregateNode
+    | TallyNode
+    | WholeNode
 )
 
 
@@ -70,6 +78,8 @@ def build_operator(
             types = plan_types(node.input)
             size = node.window.size
             return RowsWindow(size, node.partition, queues[0], types, name, node.hops, node.taat)
+        case StoredWindowNode():
+            raise AssertionError("rows of windows are kept in common")
         case ArriveNode():
             return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops, node.taat)
         case LifetimeNode():

@@ -32,8 +32,9 @@ from .member import Member
 from .member_index import index_members
 from .operator import Operator
 from .operators.chain_head import ChainHead
+from .operators.find_needed import as_matrix
 from .operators.ordered_union import OrderedUnion
-from .operators.side import Side, as_matrix
+from .operators.side import Side
 from .operators.slice_join import SliceJoin
 from .operators.slice_run import SliceRun
 from .operators.stored_side import retag

@@ -22,8 +22,16 @@ from .member import PART, query_of
 from .operators.arrive import Arrive
 from .parts import Parts
 from .pipeline import Part
-from .plan import ArriveNode, LifetimeNode, SourceNode, hops_of, plan_nodes, starts_full
-from .queue import Outlet
+from .plan import (
+    ArriveNode,
+    LifetimeNode,
+    SourceNode,
+    StoredWindowNode,
+    hops_of,
+    plan_nodes,
+    starts_full,
+)
+from .queue import BEGINNING, Outlet
 from .static_table import TABLE_TIME
 
 if TYPE_CHECKING:
@@ -119,6 +127,9 @@ class CommonParts(Parts):
         part = Part(name, node, approach=approach, started=runtime.starts())
         part.output = runtime.builder.build(node, count(), part, False)
         found = self._rows_of_others(node, part) if isinstance(node, ArriveNode) else None
+        if isinstance(node, StoredWindowNode):
+            store, member = part.windows[0]
+            found = store.content(member), BEGINNING
         if found is not None:
             part.given, part.rows_since = found
             part.is_filled = True

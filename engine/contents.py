@@ -3,7 +3,8 @@
 Most operators that keep something know what they have said. What is not kept can be found again from what is
 kept below: a select passes its input's rows on, a join finds the pairs of the rows on its sides.
 
-    windows of the RANGE kind   rows are kept by whoever reads them: their readers are asked
+    windows of the RANGE kind   rows in the window, where they are kept in common
+                                else by whoever reads them: their readers are asked
     ROWS windows                the rows in it
     Expire                      its rows, and those of its input that do not leave by themselves
     aggregates, set operations  what they said last; by panes, if differences are asked for
@@ -73,6 +74,9 @@ class Contents:
         if number in part.panes:
             panes, member = part.panes[number]
             return self._stamped(member.content(panes.panes), node)
+        if number in part.windows:
+            store, window = part.windows[number]
+            return self._stamped(store.content(window), node)
         operator = part.operators.get(number)
         match operator:
             case RowsWindow() | GroupBy() | Tally() | HopDelta():

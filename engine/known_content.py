@@ -17,6 +17,7 @@ from .plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    StoredWindowNode,
     TableNode,
     TallyNode,
     UnionNode,
@@ -33,7 +34,7 @@ from .queue import BEGINNING, Outlet
 def is_known(node: PlanNode, standing: bool = False) -> bool:
     """Whether what a plan holds can be told at any time; standing: only what does not leave by itself."""
     match node:
-        case TableNode() | HopAnswerNode() | HopDeltaNode():
+        case TableNode() | HopAnswerNode() | HopDeltaNode() | StoredWindowNode():
             return True
         case PaneAggregateNode():
             return node.emit == "delta"

@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from .arrangement import Arrangement
 from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
+from .operators.side import Side
 from .operators.stored_side import export_rows, remember
 from .plan import MemberNode
 from .push_down import Splitter, once
 from .queue import Queue
+from .rows_beside import number_rows
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows
 
@@ -127,7 +127,7 @@ class LooseForm:
         former = self._join
         former.settle()
         self._rethought_at = RETHINK * sum(side.rows_in for side in former.sides)
-        rows = [numbered(export_rows(side), side.come + len(side.come_ts)) for side in former.sides]
+        rows = [numbered(side) for side in former.sides]
         self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
         split.lineages = [side.lineage for side in former.sides]
         for member in self.members:
@@ -200,8 +200,7 @@ def move(member: Member, join: WindowJoin) -> None:
     member.output.punctuation, member.output.closed = punctuation, closed
 
 
-def numbered(rows: StoredRows | None, come: int) -> StoredRows | None:
-    """Rows with places in the stream, by which they are told apart; theirs, or the last before `come`."""
-    if rows is None or len(rows.places):
-        return rows
-    return replace(rows, places=np.arange(come - len(rows.ts), come))
+def numbered(side: Side) -> StoredRows | None:
+    """All rows of a side with places in the stream, or numbers by which they are told apart."""
+    number_rows(side.shelves, side.come + len(side.come_ts), side.last_gap)
+    return export_rows(side)

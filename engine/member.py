@@ -43,6 +43,8 @@ class Member:
 
     sizes: tuple[int, int] = (0, 0)
     """Lengths of its windows in microseconds or rows, left and right; FOREVER if unbounded."""
+    by_rows: tuple[bool, bool] = (False, False)
+    """Which of its windows are ROWS windows."""
     predicates: tuple[Expression | None, Expression | None] = (None, None)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,13 @@ class Member:
         self.node = node
         left, right = node.sides
         self.sizes = size_of(left.window), size_of(right.window)
+        self.by_rows = left.window.kind == "rows", right.window.kind == "rows"
         self.predicates = left.predicate, right.predicate
+
+    @property
+    def waits(self) -> bool:
+        """Whether its answers of an instant are known only when that is over."""
+        return any(self.by_rows)
 
     def window(self, side: int) -> Window:
         return self.node.sides[side].window
@@ -77,7 +85,7 @@ class Member:
         for side in (0, 1):
             if self.missing[side] == BEGINNING:
                 continue
-            if self.window(side).kind == "rows":
+            if self.by_rows[side]:
                 filled = self.filled[side]
                 known.append(MAX_TS if filled is None else filled)
             else:

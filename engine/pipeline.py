@@ -16,6 +16,8 @@ from .operators.sink import Sink
 from .pane_member import PaneMember
 from .plan import PlanNode
 from .queue import BEGINNING, Outlet, Queue
+from .stream_store import StreamStore
+from .window_member import WindowMember
 
 
 @dataclass(eq=False)
@@ -35,6 +37,8 @@ class Part:
     """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
     panes: dict[int, tuple[PaneAggregate, PaneMember]] = field(default_factory=dict)
     """Hopping aggregates that others over the stream are run with."""
+    windows: dict[int, tuple[StreamStore, WindowMember]] = field(default_factory=dict)
+    """Windows whose rows are kept with those of others over the stream."""
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     output: Outlet = field(default_factory=Outlet)
     users: list[Part] = field(default_factory=list)
@@ -68,6 +72,7 @@ class Part:
         ]
         alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
         alone += [panes for panes, _ in self.panes.values() if len(panes.members) == 1]
+        alone += [store for store, _ in self.windows.values() if len(store.members) == 1]
         below = [one for part in self.parts.values() if len(part.users) == 1 for one in part.all_operators]
         return [*below, *alone, *self.own_operators]
 
@@ -78,7 +83,9 @@ class Part:
 
     def has(self, member: Member | PaneMember | Share) -> bool:
         """Whether that is its share in a join, in panes or in selects in common."""
-        shares = (*self.joins.values(), *self.panes.values(), *self.shares.values())
+        shares = (
+            *self.joins.values(), *self.panes.values(), *self.shares.values(), *self.windows.values(),
+        )  # fmt: skip
         return any(one is member for _, one in shares)
 
     @property

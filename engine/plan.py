@@ -117,16 +117,20 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class CommonSide:
-    """One side of what joins have in common; keys are over all columns of the stream."""
+    """One side of what joins have in common; keys are over all columns of the stream.
+
+    kind: of every member's window on this side; None: of either kind, side by side.
+    """
 
     stream: str
-    kind: Literal["range", "rows"]
+    kind: Literal["range", "rows"] | None
     keys: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CommonJoin:
-    """What joins must have in common to share their state: streams, keys, condition, kinds of window.
+    """What joins must have in common to share their state: streams, keys, condition; kinds of window where
+    rows are kept by one measure of age only.
 
     `owner` is the query that shares with nobody; None: any query may join in.
     """
@@ -208,6 +212,39 @@ class LifetimeNode:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredWindowNode:
+    """Rows of a RANGE or ROWS window of a stream that satisfy `predicate`, the columns that `input` names, as
+    they enter it and, as -1, when they leave. They are kept once for all such windows over the stream.
+
+    predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
+    announced: rows that enter say by their ets when the -1 comes.
+    """
+
+    input: SourceNode
+    window: Window
+    predicate: Expression | None
+    announced: bool = False
+
+    @property
+    def size(self) -> int:
+        assert self.window.size is not None, "what never leaves is not kept"
+        return self.window.size
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        assert self.input.columns is not None, "the columns are named"
+        return self.input.columns
+
+    @property
+    def sides(self) -> tuple[MemberSide, MemberSide]:
+        """As a member of a join of which it has one side only."""
+        return (
+            MemberSide(self.window, self.predicate, self.columns),
+            MemberSide(self.window, None, ()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireNode:
     """The same rows without ets: what leaves by itself in the input is withdrawn by a -1 at that time."""
 
@@ -269,6 +306,8 @@ class AggregateNode:
     whole: Hops | None = None
     ticks: TicksNode | None = None
     label: str = field(default="", compare=False)
+    announced: bool = False
+    """Each row that enters says when it will be withdrawn, and so MIN and MAX need keep no more either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +435,7 @@ PlanNode = (
     | TableNode
     | ArriveNode
     | LifetimeNode
+    | StoredWindowNode
     | ExpireNode
     | ChangeJoinNode
     | AggregateNode
@@ -414,7 +454,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
     match node:
         case SourceNode() | TableNode():
             return ()
-        case PaneAggregateNode():
+        case PaneAggregateNode() | StoredWindowNode():
             return (node.input,)
         case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode():
             return (node.input,)
@@ -431,7 +471,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
 def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     """The same node over changed inputs."""
     match node:
-        case SourceNode() | TableNode() | PaneAggregateNode():
+        case SourceNode() | TableNode() | PaneAggregateNode() | StoredWindowNode():
             return node
         case (
             SelectNode()
@@ -501,9 +541,9 @@ def skips_hops(plan: PlanNode) -> bool:
 def waits_for_instants(plan: PlanNode) -> bool:
     """Whether what it gives of an instant comes only when that is over: hops, ROWS windows."""
     for node in plan_nodes(plan):
-        if isinstance(node, ArriveNode | WindowNode) and node.window.kind == "rows":
+        if isinstance(node, ArriveNode | StoredWindowNode | WindowNode) and node.window.kind == "rows":
             return True
-        if isinstance(node, MemberNode) and "rows" in (side.kind for side in node.common.sides):
+        if isinstance(node, MemberNode) and "rows" in (side.window.kind for side in node.sides):
             return True
     return hops_of(plan) is not None
 
@@ -525,6 +565,8 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return plan_types(node.input)
         case TicksNode():
             return ()
+        case StoredWindowNode():
+            return node.input.types
         case LifetimeNode():
             return plan_types(node.input)[:-2]
         case AggregateNode():

@@ -1,7 +1,7 @@
 """Operators for a plan: inputs first, joined by queues.
 
 What several queries have in common is not built here but shared out: parts by CommonParts, joins by groups,
-selects by CommonSelects, panes by PanesInCommon.
+selects by CommonSelects, panes by PanesInCommon, windows by WindowsInCommon.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .plan import (
     SelectNode,
     SharedSelectNode,
     SourceNode,
+    StoredWindowNode,
     TableNode,
     TicksNode,
     UnionNode,
@@ -65,6 +66,9 @@ class PlanBuilder:
         if isinstance(node, PaneAggregateNode):
             next(numbers)  # its stream
             return self._runtime._panes.share(node, number, pipeline, counting)
+        if isinstance(node, StoredWindowNode):
+            next(numbers)  # its stream
+            return self._runtime.windows.share(node, number, pipeline)
         selects = self._runtime._selects
         if isinstance(node, SharedSelectNode) and (node.is_windowed or selects.has_others(node.stream)):
             for _ in list(plan_nodes(node))[1:]:

@@ -74,7 +74,8 @@ class PushDown:
 
     def alter(self, member: Member, node: MemberNode) -> None:
         self.settle()
-        member.former, member.is_new = member.node if member.former is None else member.former, True
+        if not member.is_new:  # of what it has not been taken in with, nothing was kept
+            member.former, member.is_new = member.node, True
         member.become(node)
         self._split.is_stale = True
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from .expression import Expression
 from .member import Member
+from .window import FOREVER
 
 Predicates = tuple[list[Expression | None], list[Expression | None]]
 
@@ -23,7 +24,8 @@ Predicates = tuple[list[Expression | None], list[Expression | None]]
 class Roster:
     """sizes: int64[2, M], windows of left and right; numbers: int64[2, M], of their predicates.
 
-    predicates: the distinct ones of each side, by number; counting: bool[M].
+    predicates: the distinct ones of each side, by number; counting: bool[M]; by_rows: bool[2, M], whether a
+    window is a ROWS window.
     """
 
     members: list[Member]
@@ -31,6 +33,7 @@ class Roster:
     numbers: NDArray
     predicates: Predicates
     counting: NDArray
+    by_rows: NDArray
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> Roster:
@@ -43,7 +46,8 @@ class Roster:
             predicates[side].extend(known)
         sizes = np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()
         counting = np.array([member.counting for member in members], np.bool_)
-        return cls(list(members), sizes, numbers, predicates, counting)
+        by_rows = np.array([member.by_rows for member in members], np.bool_).reshape(-1, 2).T.copy()
+        return cls(list(members), sizes, numbers, predicates, counting, by_rows)
 
     def after(self, members: Sequence[Member]) -> Roster:
         """That of the members there are now: those here, but for some who came, went or changed."""
@@ -80,6 +84,7 @@ class Roster:
             np.hstack([self.numbers, np.array(numbers, np.int64)[:, None]]),
             (predicates[0], predicates[1]),
             np.append(self.counting, member.counting),
+            np.hstack([self.by_rows, np.array(member.by_rows, np.bool_)[:, None]]),
         )
 
     def _without(self, at: int) -> Roster:
@@ -97,13 +102,16 @@ class Roster:
             numbers,
             (predicates[0], predicates[1]),
             np.delete(self.counting, at),
+            np.delete(self.by_rows, at, axis=1),
         )
 
     def _altered(self, at: int) -> Roster:
         """One has other windows and asks for the same rows."""
         sizes = self.sizes.copy()
         sizes[:, at] = self.members[at].sizes
-        return Roster(list(self.members), sizes, self.numbers, self.predicates, self.counting)
+        by_rows = self.by_rows.copy()
+        by_rows[:, at] = self.members[at].by_rows
+        return Roster(list(self.members), sizes, self.numbers, self.predicates, self.counting, by_rows)
 
     def take(self, where: NDArray) -> Roster:
         """Some of the members, by a mask; numbers stay those of all."""
@@ -111,11 +119,23 @@ class Roster:
             return self
         members = [self.members[i] for i in np.flatnonzero(where).tolist()]
         return Roster(
-            members, self.sizes[:, where], self.numbers[:, where], self.predicates, self.counting[where]
-        )
+            members, self.sizes[:, where], self.numbers[:, where], self.predicates, self.counting[where],
+            self.by_rows[:, where],
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.members)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some side has windows of both kinds."""
+        by_rows = self.by_rows
+        return bool((by_rows.any(axis=1) & ~by_rows.all(axis=1)).any())
+
+    @property
+    def ages(self) -> NDArray:
+        """The windows as ages in time: a ROWS window sets no bound to that."""
+        return np.where(self.by_rows, FOREVER, self.sizes)
 
     @property
     def is_selective(self) -> bool:
@@ -126,6 +146,7 @@ class Roster:
         for at, member in enumerate(self.members):
             assert tuple(self.sizes[:, at].tolist()) == member.sizes, "a wrong window"
             assert bool(self.counting[at]) == member.counting, "a wrong kind of member"
+            assert tuple(self.by_rows[:, at].tolist()) == member.by_rows, "a wrong kind of window"
             for side, known in enumerate(self.predicates):
                 assert known[self.numbers[side, at]] == member.predicates[side], "a wrong predicate"
         for known in self.predicates:

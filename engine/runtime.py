@@ -50,7 +50,9 @@ from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
 from .stream_clock import StreamClock
+from .stream_store import StreamStore
 from .succession import Done, ExactFrom, Succession
+from .windows_in_common import WindowsInCommon
 
 
 def nobody_told(name: str) -> None:
@@ -78,6 +80,7 @@ class Runtime:
         self.groups: dict[CommonJoin, Group] = {}
         self._selects = CommonSelects(self)
         self._panes = PanesInCommon(self)
+        self.windows = WindowsInCommon(self)
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self.tables: dict[str, StaticTable] = {}
@@ -97,7 +100,7 @@ class Runtime:
         self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate] = {}
+        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | StreamStore] = {}
         self._failures: list[Exception] = []
 
     @property
@@ -192,6 +195,8 @@ class Runtime:
             member.started = self._starts(node)
             group.form.alter(member, node)
             self._sync(group)
+        if pipeline.sink.clock is not None:
+            pipeline.sink.clock.waits = waits_for_instants(plan)
         pipeline.plan, pipeline.started = plan, self.starts()
 
     def replan(
@@ -207,6 +212,10 @@ class Runtime:
         netting: how its changes are netted, if not as before.
         """
         self.heirs.start(name, plan, approach, exact_from, None, netting)
+
+    def start_again(self, name: str, plan: PlanNode) -> None:
+        """Let a query that has seen nothing yet begin with another plan."""
+        self._restart(self.pipelines[name], plan)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
@@ -233,7 +242,7 @@ class Runtime:
         self._stop(pipeline)
         pipeline.plan, pipeline.tally = plan, None
         pipeline.operators, pipeline.joins, pipeline.shares, pipeline.taps = {}, {}, {}, []
-        pipeline.parts, pipeline.panes = {}, {}
+        pipeline.parts, pipeline.panes, pipeline.windows = {}, {}, {}
         sink.inputs = (Queue(),)
         self._start(pipeline, sink.is_counting)
 
@@ -397,6 +406,8 @@ class Runtime:
         self._selects.leave(pipeline)
         for panes, member_of_panes in pipeline.panes.values():
             self._panes.leave(panes, member_of_panes)
+        for store, window in pipeline.windows.values():
+            self.windows.leave(store, window)
         for operator in pipeline.own_operators:
             self._forget(operator)
 
@@ -494,6 +505,8 @@ class Runtime:
             shared._check()
         for panes in self.panes.values():
             panes._check()
+        for store in self.windows:
+            store._check()
         working = [pipeline for pipeline in self.pipelines.values() if pipeline.error is None]
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:

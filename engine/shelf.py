@@ -1,6 +1,7 @@
 """Rows of one side of a join that live equally long: their store, their index, what is known of them.
 
 Rows have numbers that only grow; the oldest leave first, all at the same age, so leaving is moving a tail.
+Where ROWS windows stand beside RANGE windows, rows leave when they are too old in time and by place.
 
     pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
@@ -42,6 +43,8 @@ class Shelf:
     ) -> None:
         """`numbered`: places are kept even if rows leave by their ts."""
         self.lifetime = lifetime
+        self.rows = 0
+        """Rows stay until so many have come after them, whatever their age in time."""
         self.by_place = by_place
         self.store = Store(types)
         self.index = build_index(index)
@@ -91,12 +94,17 @@ class Shelf:
         if self.births is not None:
             self.births.append(np.broadcast_to(np.asarray(births, np.int32), len(ts)))
 
-    def expire(self, clock: int) -> None:
-        """Drop what has come to its age at `clock`."""
+    def expire(self, clock: int, last_place: int) -> None:
+        """Drop what has come to its age at `clock`, when the last row of the stream has this place."""
         if self.lifetime == FOREVER:
             return
         pos = self.pos
-        self.drop(pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right")))
+        row = pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right"))
+        if self.rows:
+            assert self.places is not None, "rows that are displaced have places"
+            displaced = int(self.places.live.searchsorted(last_place - self.rows, side="right"))
+            row = min(row, pos.tail + displaced)
+        self.drop(row)
 
     def drop(self, row: int) -> None:
         """Rows below `row` are dead."""

@@ -19,13 +19,15 @@ class ToldTimes:
         self._last = BEGINNING
 
     def add(self, times: NDArray) -> None:
-        """Results leave at these times; FOREVER is none."""
+        """Results leave at these times; FOREVER is none. What was told is not told again."""
+        times = times[times > self._last]
         self._due.reserve(len(times))
         push_times(self._due.arrays, times)
 
     def until(self, now: int, more: NDArray | None = None) -> list[int]:
         """The times up to `now`, and `more`, that were not told before: in order, each once."""
         times = np.empty(0, np.int64) if more is None else more
+        now = max(now, int(times.max(initial=BEGINNING)))  # what is told tells of all before it
         if self._due.first <= now:
             due = np.empty(len(self._due), np.int64)
             times = np.concatenate([times, due[: pop_times(self._due.arrays, now, due)]])

@@ -106,6 +106,8 @@ class Arranger:
         roster, weights = join.roster, self._weights
         if join.common.condition != EQUALITY or not roster.counting.all() or any(self._forced):
             return False
+        if roster.is_mixed:
+            return False
         if not seen.measured:
             return join.arrangement.by_key
         found = counted = 0.0
@@ -123,7 +125,7 @@ class Arranger:
         """
         if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW, False
-        now = still_there(join.arrangement.ends, join.roster.sizes)
+        now = still_there(join.arrangement.ends, join.roster)
         if self._sharing == "auto" and not self._is_due(join):
             return now, False
         load = workload_of(join.members, join.sides, seen)
@@ -212,7 +214,7 @@ class Arranger:
 
 def may_run_apart(join: WindowJoin) -> bool:
     """Whether queries could have a join each: they are few, and what each takes of either side is known."""
-    if not 1 < len(join.members) <= MOST_APART or any(side.by_place for side in join.sides):
+    if not 1 < len(join.members) <= MOST_APART or join.roster.by_rows.any():
         return False
     if join.roster.counting.all() or not join.roster.is_selective:
         return False

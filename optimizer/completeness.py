@@ -18,6 +18,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    StoredWindowNode,
     TicksNode,
     WholeWindowNode,
     hops_of,
@@ -74,7 +75,7 @@ def unwindowed(node: PlanNode) -> Iterator[str]:
 
     Of those that ticks read only the time counts.
     """
-    if isinstance(node, ArriveNode | WholeWindowNode | PaneAggregateNode | TicksNode):
+    if isinstance(node, ArriveNode | WholeWindowNode | StoredWindowNode | PaneAggregateNode | TicksNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):
@@ -98,6 +99,10 @@ def filled_from(part: Part, start: int, is_late: bool) -> int:
     if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
         sizes = [size for size in node.sizes if size is not None]
         return start + min(sizes) if sizes else MAX_TS
+    if isinstance(node, StoredWindowNode):
+        store, member = part.windows[0]
+        store.refresh()
+        return member.full_from(start)
     if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.engine.build_operator import IncrementalNode
 from penstock.engine.chain import ChainGroup
-from penstock.engine.expression import Expression, conjuncts, write_duration
+from penstock.engine.expression import Expression, write_duration
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
@@ -33,6 +33,7 @@ from penstock.engine.plan import (
     SelectNode,
     SideNode,
     SourceNode,
+    StoredWindowNode,
     TableNode,
     UnionNode,
     WindowNode,
@@ -47,6 +48,8 @@ from .choose_indexes import IndexChoice, choose_index
 from .explain_changes import describe_incremental, mode_line
 from .explain_hopping import explain_hopping
 from .explain_panes import describe_panes
+from .explain_text import some_of, where_lines
+from .explain_windows import describe_window
 from .logical import Query
 from .optimize_hopping import HoppingPlan
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
@@ -137,8 +140,7 @@ class Explainer:
         shown = self._node(node, part, itertools.count(), first, query)
         others = [one.name for one in part.queries if one is not query]
         if others:
-            names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
-            shown.lines.append(f"run once, also for {names}")
+            shown.lines.append(f"run once, also for {some_of(others)}")
             shown.data["shared_with"] = others
         return shown
 
@@ -185,6 +187,9 @@ class Explainer:
             case PaneAggregateNode():
                 title, lines, data = describe_panes(node, *pipeline.panes[number])
                 shown = Description(title, lines, data=data)
+            case StoredWindowNode():
+                title, lines, data = describe_window(node, *pipeline.windows[number], query.name)
+                shown = Description(title, lines, data=data)
             case _:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
@@ -192,6 +197,8 @@ class Explainer:
         operator = pipeline.operators.get(number)
         if number in pipeline.panes:
             operator = pipeline.panes[number][0]
+        if number in pipeline.windows:
+            operator = pipeline.windows[number][0]
         if operator is None and number in pipeline.shares and len(pipeline.shares[number][0].members) == 1:
             operator = pipeline.shares[number][0]  # it could be others', too, but is not
         if self._analyze and operator is not None:
@@ -397,12 +404,6 @@ def band_text(left: str, right: str, band: Band, type_: SqlType) -> str:
     low = "" if band.low is None else f"{band.low}{unit} {below} "
     high = "" if band.high is None else f" {above} {band.high}{unit}"
     return f"{low}{right} - {left}{high}"
-
-
-def where_lines(predicate: Expression) -> list[str]:
-    """A condition, each of its parts on a line of its own."""
-    first, *others = conjuncts(predicate) or (predicate,)
-    return [f"where {first}", *(f"  and {part}" for part in others)]
 
 
 def shown_outputs(outputs: tuple[Expression, ...], names: list[str]) -> list[str]:

@@ -12,10 +12,12 @@ from penstock.engine.plan import (
     ExpireNode,
     HopDeltaNode,
     LifetimeNode,
+    StoredWindowNode,
     TallyNode,
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
+    plan_nodes,
 )
 
 HEARS = {
@@ -76,6 +78,8 @@ def describe_node(
             data = {"node": "Window", "window": str(node.window)}
             data["state_bounded"] = node.window.is_bounded
             return f"Window [{node.window}]", [], data
+        case StoredWindowNode():
+            raise AssertionError("windows in common are described by explain_windows")
         case LifetimeNode():
             return "Lifetime", ["pairs leave with the first of their rows"], {"node": "Lifetime"}
         case ExpireNode():
@@ -85,19 +89,27 @@ def describe_node(
             keys, calls = node.names[: node.keys], node.names[node.keys :]
             by = f" BY {', '.join(keys)}" if keys else ""
             ordered = any(call.function in ("min", "max") for call in node.calls)
-            keeps = "every value, in order" if node.withdrawn else "what can still become the answer"
+            keeps_all = node.withdrawn and not node.announced
+            keeps = "every value, in order" if keeps_all else "what can still become the answer"
             lines = [f"MIN and MAX keep {keeps}"] if ordered else []
             if any(call.function in ("sum", "avg") and call.type.value == "DOUBLE" for call in node.calls):
                 lines.append("sums are exact")
-            lines.append(f"expiry heard {HEARS[approach]}")
+            lines.append(hearing(node, approach))
             data = {"node": "GroupBy", "keys": list(keys), "aggregates": list(calls), "expiry": approach}
             return f"GroupBy {', '.join(calls)}{by}", lines, data
         case TallyNode():
             name = f"{node.kind.capitalize()}{'All' if node.all else ''}"
-            return name, [f"expiry heard {HEARS[approach]}"], {"node": name, "expiry": approach}
+            return name, [hearing(node, approach)], {"node": name, "expiry": approach}
         case ChangeJoinNode():
             name = KINDS.get(node.kind, f"{node.kind.capitalize()}Join")
             lines = [] if node.residual is None else [f"where {node.residual}"]
             data = {"node": name, "condition": node.text or None, "index": "hash" if node.text else "scan"}
             data["residual"] = None if node.residual is None else str(node.residual)
             return f"{name} {node.text or '(every pair)'}", lines, data
+
+
+def hearing(node: AggregateNode | TallyNode, approach: Approach) -> str:
+    """How an operator comes to know that rows have left its windows."""
+    if any(isinstance(one, StoredWindowNode) for one in plan_nodes(node)):
+        return "told of each row that leaves"
+    return f"expiry heard {HEARS[approach]}"

@@ -10,6 +10,7 @@ from penstock.engine.pane_member import PaneMember
 from penstock.engine.plan import PaneAggregateNode
 
 from .explain_changes import mode_line
+from .explain_text import some_of
 
 
 def describe_panes(
@@ -41,7 +42,6 @@ def describe_panes(
     if node.label:
         data["operator"], data["mode"] = node.label.rsplit(" ", 1)
     if others:
-        names = ", ".join(others[:8]) + (f", ... ({len(others)} queries)" if len(others) > 8 else "")
-        lines.append(f"panes kept once, also for {names}")
+        lines.append(f"panes kept once, also for {some_of(others)}")
         data["shared_with"] = others
     return f"PaneAggregate {', '.join(calls)}{by}", lines, data

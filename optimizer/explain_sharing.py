@@ -12,7 +12,9 @@ that runs. Of a join in parts (push-down) the parts take the place of the slices
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from penstock.engine.chain import ChainGroup
@@ -31,19 +33,23 @@ from .explain import (
     measure_group,
     measured_line,
     span_s,
-    where_lines,
 )
 from .explain_slices import parts_of, slice_table, slices_of
+from .explain_text import where_lines
 from .join_layout import Layout
 from .load import expected_share, seconds, workload_of
-from .sharing_cost import estimate_strategies
+from .share_joins import ONE_MEASURE
+from .sharing_cost import by_kind_costs, estimate_strategies
 from .sharing_words import (
     cost_table,
     costs_as_data,
     counted,
     few,
     few_counts,
+    kinds_of,
     name_of,
+    rows_line,
+    write_lifetime,
     write_range,
     write_size,
 )
@@ -60,9 +66,11 @@ KEPT_BY = {"slices": "ages", "parts": "lifetime", "shelves": "lifetime", "joins"
 
 
 class SharedJoins:
-    """Describes the joins of an engine that several queries share; `analyze` adds what was measured."""
+    """Describes the joins of an engine, `groups`, that several queries share; `analyze` adds what was
+    measured."""
 
-    def __init__(self, rates: Rates, weights: Weights, analyze: bool) -> None:
+    def __init__(self, rates: Rates, weights: Weights, analyze: bool, groups: Sequence[Group]) -> None:
+        self._groups = groups
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
@@ -117,6 +125,15 @@ class SharedJoins:
             shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
+        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
+        if kin:
+            others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
+            own = kinds_of(group.members[0])
+            why = f"{group.strategy} keeps rows by one measure of age"
+            if group.strategy not in ONE_MEASURE:
+                why = f"{group.strategy} has a join per combination of kinds, which takes less time than one"
+            apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
+            shown.lines.append(f"only {own} windows: {why}, {apart}")
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
@@ -150,7 +167,8 @@ class SharedJoins:
     def _layout(self, group: Group) -> Layout:
         """How the join is laid out now, worked out once."""
         if id(group) not in self._layouts:
-            self._layouts[id(group)] = Layout(group)
+            left, right = (self._rates.of_stream(side.stream) for side in group.common.sides)
+            self._layouts[id(group)] = Layout(group, (left, right))
             if self._analyze:
                 group.form.settle()
         return self._layouts[id(group)]
@@ -172,14 +190,24 @@ class SharedJoins:
         if layout.runs == "cpu-opt":
             rates = load.left_rate, load.right_rate
             left, right = (
-                [seconds(end, side, rates[side.number]) for end in layout.ends[side.number]]
-                for side in layout.sides
+                [seconds(end, layout.by_rows[at], rates[at]) for end in layout.ends[at]] for at in (0, 1)
             )
-            ends = left, right
+            # a ROWS window that is reckoned at another rate than that of the load may end elsewhere
+            longest = [float(asked.windows_s.max()) for asked in load.asked]
+            ends = [*left, longest[0]], [*right, longest[1]]
         gives = not all(member.counting for member in layout.group.members)
-        return estimate_strategies(
+        costs = estimate_strategies(
             load, self._weights, kinds, *ends, is_delivering=gives, slice_ends=layout.slice_ends
         )
+        lots = {member.by_rows: member for member in layout.members}
+        if len(lots) > 1:
+            costs |= by_kind_costs(
+                load,
+                [member.by_rows for member in layout.members],
+                costs,
+                partial(estimate_strategies, weights=self._weights, kinds=kinds, is_delivering=gives),
+            )
+        return costs
 
     # -- one side -----------------------------------------------------------------------------------
 
@@ -194,7 +222,8 @@ class SharedJoins:
     ) -> Description:
         number, stream = side.number, side.common.stream
         longest = layout.longest(number)
-        window = write_size(longest, side)
+        by_rows, beside = layout.by_rows[number], layout.beside(number)
+        window = write_size(longest, by_rows)
         found = [join.sides[number].index_kind for join in layout.group.joins]
         index = " and ".join(dict.fromkeys(found))
         how = f"index {index}" if index else "nested loops"
@@ -213,13 +242,16 @@ class SharedJoins:
             "keys": [str(key) for key in side.common.keys],
             "index": index or None,
             "longest_window": window,
-            "unit": "rows" if side.by_place else "us",
+            "unit": "rows" if by_rows else "us",
             "rate": rate,
             "rate_assumed": not is_known,
             "state_rows": kept,
             "state_bounded": longest != FOREVER,
-            layout.noun + "s": [one.as_data(side) for one in slices],
+            layout.noun + "s": [one.as_data(by_rows) for one in slices],
         }
+        if beside:
+            shown.data["rows_windows"] = {one.query: one.size(number) for one in beside}
+            shown.lines.append(rows_line(beside, number, layout.size(beside[-1], number)))
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
             choice = choose_index(layout.group.common.condition, direction, self._weights, kinds[number])
@@ -285,7 +317,7 @@ class SharedJoins:
             plural = "slices"
             ranges = pairwise([0, *layout.ends[number]])
             held = [
-                (write_range(start, end, side), len(one.females(number)))
+                (write_range(start, end, layout.by_rows[number]), len(one.females(number)))
                 for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
         elif layout.is_apart:
@@ -294,13 +326,13 @@ class SharedJoins:
         elif layout.parts:
             plural = "parts"
             held = [
-                (write_size(part.up_to, layout.sides[part.side]), len(join.sides[number]))
+                (write_size(part.up_to, layout.by_rows[part.side]), len(join.sides[number]))
                 for part, join in zip(layout.parts, layout.group.joins, strict=True)
             ]
         else:
             plural = "shelves"
-            shelves = sorted(side.shelves, key=lambda shelf: shelf.lifetime)
-            held = [(write_size(shelf.lifetime, side), len(shelf)) for shelf in shelves]
+            shelves = sorted(side.shelves, key=lambda shelf: (shelf.lifetime, shelf.rows))
+            held = [(write_lifetime(shelf, layout.by_rows[number]), len(shelf)) for shelf in shelves]
         rows = sum(count for _, count in held)
         each = few_counts(dict(held)) if held else "nothing"
         shown.lines.append(f"measured: {side.rows_in:,} rows in, {rows:,} kept; {plural}: {each}")
@@ -309,6 +341,19 @@ class SharedJoins:
             "state_rows": rows,
             plural: [{KEPT_BY[plural]: name, "rows": n} for name, n in held],
         }
+
+
+def differs_in_kind(one: Group, two: Group) -> bool:
+    """Whether queries of both would share a join if their windows were of the same kinds."""
+    bare = [
+        replace(
+            group.common,
+            left=replace(group.common.left, kind=None),
+            right=replace(group.common.right, kind=None),
+        )
+        for group in (one, two)
+    ]
+    return bare[0] == bare[1]
 
 
 # -- loads ------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
 from penstock.engine.window import FOREVER
 
@@ -43,9 +42,9 @@ class Slice:
     leaving: list[str]
     merged: list[int]
 
-    def as_data(self, side: Side) -> dict[str, Any]:
+    def as_data(self, by_rows: bool) -> dict[str, Any]:
         return {
-            "ages": write_range(self.start, self.end, side),
+            "ages": write_range(self.start, self.end, by_rows),
             "start": self.start,
             "end": None if self.end == FOREVER else self.end,
             "rows": self.rows,
@@ -60,12 +59,13 @@ class Slice:
 def slices_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> list[Slice]:
     """The slices of a side, youngest first."""
     number, ends = side.number, layout.ends[side.number]
-    at = probed.at(np.array([0.0, *(seconds(end, side, probed.rate) for end in ends)]), load.horizon_s)
+    ages = (seconds(end, layout.by_rows[number], probed.rate) for end in ends)
+    at = probed.at(np.array([0.0, *ages]), load.horizon_s)
     shares = np.ones(len(ends)) if layout.keeps_all else at.needed[:-1]
     rows = (probed.rate * shares * np.diff(at.ends)).tolist()
-    ordered = sorted(layout.members, key=lambda member: member.size(number))
-    sizes = [member.size(number) for member in ordered]
-    queries = Reach(layout.members, number)
+    ordered = sorted(layout.members, key=lambda member: layout.size(member, number))
+    sizes = [layout.size(member, number) for member in ordered]
+    queries = Reach(layout, number)
     selection = Selection()
     found = []
     for start, end, count in reversed(list(zip([0, *ends[:-1]], ends, rows, strict=True))):
@@ -91,8 +91,9 @@ def parts_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> list
     number, parts = side.number, layout.parts
     split = parts[0].side
     ends = sorted({part.sizes[number] for part in parts})
-    at = probed.at(np.array([0.0, *(seconds(end, side, probed.rate) for end in ends)]), load.horizon_s)
-    queries = Reach(layout.members, split)
+    ages = (seconds(end, layout.by_rows[number], probed.rate) for end in ends)
+    at = probed.at(np.array([0.0, *ages]), load.horizon_s)
+    queries = Reach(layout, split)
     everyone, longer = Selection(), Selection()
     for member in layout.members:
         everyone.add(member.node.sides[number].predicate)
@@ -120,10 +121,11 @@ def parts_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> list
 class Reach:
     """Up to what age each query takes rows of a side, in the order of the queries."""
 
-    def __init__(self, members: Sequence[Member], number: int) -> None:
+    def __init__(self, layout: Layout, number: int) -> None:
         self._reach: dict[str, int] = {}
-        for member in members:
-            self._reach[member.query] = max(self._reach.get(member.query, 0), member.size(number))
+        for member in layout.members:
+            reach = layout.size(member, number)
+            self._reach[member.query] = max(self._reach.get(member.query, 0), reach)
         self._sorted = sorted(self._reach.values())
         self._ending: dict[int, list[str]] = {}
         for name, size in self._reach.items():
@@ -150,13 +152,14 @@ class Reach:
 
 def slice_table(slices: Sequence[Slice], layout: Layout, side: Side) -> list[str]:
     """A line per slice; under one that was merged, of which."""
+    by_rows = layout.by_rows[side.number]
     cells = [["", "ages", "rows", "queries", "let in"]]
     places: Sequence[int] = range(len(slices))
     if len(slices) > MOST_SLICES:
         places = [*range(FIRST_SLICES), len(slices) - 1]
     for place in places:
         one = slices[place]
-        ages = write_range(one.start, one.end, side)
+        ages = write_range(one.start, one.end, by_rows)
         names = f"{one.queries:,}: {few(one.first, one.queries)}"
         cells.append([str(place + 1), ages, f"{one.rows:,.0f}", names, one.selection])
     head, *lines = aligned(cells, (0, 2))
@@ -168,7 +171,7 @@ def slice_table(slices: Sequence[Slice], layout: Layout, side: Side) -> list[str
         merged = slices[place].merged
         if merged:
             ends = [slices[place].start, *merged, slices[place].end]
-            ranges = [write_range(start, end, side) for start, end in pairwise(ends)]
+            ranges = [write_range(start, end, by_rows) for start, end in pairwise(ends)]
             more = f" ({len(ranges):,} slices)" if len(ranges) > MOST_NAMES else ""
             out.append(f"    merges {few(ranges)}{more}")
     return out

@@ -11,17 +11,24 @@ from penstock.engine.group import Group
 from penstock.engine.member import Member
 
 from .explain import sides_of
-from .load import seconds
+from .load import is_by_rows, seconds, size_as_age
 from .sharing_words import write_size
 
 
 class Layout:
-    """A shared join as it runs: `ends` of the slices of each side, or its parts. Sizes in us or rows."""
+    """A shared join as it runs: `ends` of the slices of each side, or its parts.
 
-    def __init__(self, group: Group) -> None:
+    Ages are in rows where all windows of a side are ROWS windows, else in microseconds; a ROWS window is then
+    reckoned as what it takes at the `rates` of the streams.
+    """
+
+    def __init__(self, group: Group, rates: tuple[float, float]) -> None:
         self.group = group
         self.members = group.members
         self.sides = sides_of(group)
+        self._rates = rates
+        self.by_rows = is_by_rows(self.members, 0), is_by_rows(self.members, 1)
+        """By side: whether ages are in rows."""
         self.is_chain = isinstance(group.form, ChainGroup)
         arrangements = [join.arrangement for join in group.joins]
         self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
@@ -42,11 +49,22 @@ class Layout:
             ends: Iterable[int] = [one.end for one in form.slices]
         else:
             merged = self.group.joins[0].arrangement.ends[number]
-            ends = {member.size(number) for member in self.members} if merged is None else merged
+            ends = {self.size(member, number) for member in self.members} if merged is None else merged
         return [*sorted(end for end in ends if end < longest), longest]
 
     def longest(self, number: int) -> int:
-        return max(member.size(number) for member in self.members)
+        return max(self.size(member, number) for member in self.members)
+
+    def size(self, member: Member, number: int) -> int:
+        """A member's window as an age of the side."""
+        return size_as_age(member, number, self.by_rows[number], self._rates[number])
+
+    def beside(self, number: int) -> list[Member]:
+        """The members with ROWS windows on a side where others have RANGE windows, shortest first."""
+        if self.by_rows[number]:
+            return []
+        found = [member for member in self.members if member.by_rows[number]]
+        return sorted(found, key=lambda member: member.size(number))
 
     @property
     def runs(self) -> str:
@@ -68,9 +86,9 @@ class Layout:
         form = self.group.form
         if self.runs != "chain-cpu" or not isinstance(form, ChainGroup):
             return None
-        if any(side.by_place for side in self.sides):
+        if any(self.by_rows):
             return None
-        return [seconds(one.end, self.sides[0], rate=1.0) for one in form.slices]
+        return [seconds(one.end, False, rate=1.0) for one in form.slices]
 
     @property
     def priced_as(self) -> str:
@@ -80,17 +98,17 @@ class Layout:
     def taken(self, member: Member, number: int) -> tuple[int, int, int]:
         """First and last slice or part that a member takes, counted from 1, and how many there are."""
         if self.parts:
-            size = member.size(self.parts[0].side)
+            size = self.size(member, self.parts[0].side)
             first = next(at for at, part in enumerate(self.parts, 1) if part.up_to >= size)
             return first, len(self.parts), len(self.parts)
         ends = self.ends[number]
-        return 1, bisect_left(ends, member.size(number)) + 1, len(ends)
+        return 1, bisect_left(ends, self.size(member, number)) + 1, len(ends)
 
     def taken_text(self, member: Member, number: int) -> str:
         """The same in words, and where in the last slice its window ends."""
         first, last, of = self.taken(member, number)
         text = f"{self.noun} {first}" if first == last else f"{self.noun}s {first} to {last}"
-        size = member.size(number)
+        size = self.size(member, number)
         is_inside = not self.parts and self.ends[number][last - 1] > size
-        until = f", {'the last ' if last > first else ''}up to {write_size(size, self.sides[number])}"
+        until = f", {'the last ' if last > first else ''}up to {write_size(size, self.by_rows[number])}"
         return f"{text} of {of}{until if is_inside else ''}"

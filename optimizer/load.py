@@ -14,6 +14,7 @@ from penstock.engine.kernels.deal import MAX_TAKERS, count_takers, find_takers
 from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
+from penstock.engine.roster import Roster
 from penstock.engine.window import FOREVER
 
 from .statistics import DEFAULT_PASS, MIN_MEASURED_ROWS, JoinEstimate
@@ -41,11 +42,31 @@ class MeasuredShares(IndependentShares):
         return np.where(np.arange(len(self._longer)) <= up_to, 1.0, self._longer)
 
 
-def seconds(size: int, side: Side, rate: float) -> float:
+def seconds(size: int, by_rows: bool, rate: float) -> float:
     """A window in seconds; one of rows by the stream's rate."""
     if size == FOREVER:
         return math.inf
-    return size / rate if side.by_place else size / 1e6
+    return size / rate if by_rows else size / 1e6
+
+
+def is_by_rows(members: Sequence[Member], number: int) -> bool:
+    """Whether all windows of a side are ROWS windows, and ages are counted in rows."""
+    return all(member.by_rows[number] for member in members)
+
+
+def size_as_age(member: Member, number: int, is_in_rows: bool, rate: float) -> int:
+    """A window as an age of its side: beside RANGE windows, a ROWS window as the microseconds it takes at the
+    stream's rate."""
+    size = member.size(number)
+    return math.ceil(size / rate * 1e6) if member.by_rows[number] and not is_in_rows else size
+
+
+def windows_in_seconds(members: Sequence[Member], number: int, rate: float) -> list[float]:
+    """The members' windows on a side."""
+    is_in_rows = is_by_rows(members, number)
+    sizes = [size_as_age(member, number, is_in_rows, rate) for member in members]
+    known = {size: seconds(size, is_in_rows, rate) for size in set(sizes)}
+    return [known[size] for size in sizes]
 
 
 def workload_of(
@@ -59,13 +80,10 @@ def workload_of(
     apart: the joins of its members, if each has one: what these let in tells the shares.
     """
     rates = estimate.left.rate, estimate.right.rate
-    left_s, right_s = (
-        {size: seconds(size, side, rate) for size in {member.sizes[side.number] for member in members}}
-        for side, rate in zip(sides, rates, strict=True)
-    )
+    left_s, right_s = (windows_in_seconds(members, number, rate) for number, rate in enumerate(rates))
     queries = tuple(
-        QueryLoad(member.name, left_s[member.sizes[0]], right_s[member.sizes[1]], *member.predicates)
-        for member in members
+        QueryLoad(member.name, left, right, *member.predicates)
+        for member, left, right in zip(members, left_s, right_s, strict=True)
     )
     shares = [
         shares_of(members, side, [join.sides[number] for join in apart]) for number, side in enumerate(sides)
@@ -122,12 +140,14 @@ def expected_share(predicate: Expression) -> float:
 def ends_in_units(
     ends_s: tuple[Sequence[float], Sequence[float]], join: WindowJoin, estimate: JoinEstimate
 ) -> Ends:
-    """Ends in seconds as the windows they stand for."""
+    """Ends in seconds as the windows they stand for; beside RANGE windows, those of ROWS windows are none."""
     rates = estimate.left.rate, estimate.right.rate
     found: list[tuple[int, ...]] = []
-    for side, ends, rate in zip(join.sides, ends_s, rates, strict=True):
-        windows = {seconds(size, side, rate): size for size in {m.size(side.number) for m in join.members}}
-        found.append(tuple(windows[end] for end in ends))
+    for number, (ends, rate) in enumerate(zip(ends_s, rates, strict=True)):
+        is_in_rows = is_by_rows(join.members, number)
+        sizes = {m.size(number) for m in join.members if m.by_rows[number] == is_in_rows}
+        windows = {seconds(size, is_in_rows, rate): size for size in sizes}
+        found.append(tuple(windows[end] for end in ends if end in windows))
     return found[0], found[1]
 
 
@@ -137,16 +157,21 @@ def ends_in_seconds(
     """The opposite; where rows leave at every window, every window."""
     rates = estimate.left.rate, estimate.right.rate
     found: list[list[float]] = []
-    for side, own, rate in zip(join.sides, ends, rates, strict=True):
-        windows = sorted({member.sizes[side.number] for member in join.members})
-        found.append([seconds(end, side, rate) for end in (windows if own is None else own)])
+    for number, (own, rate) in enumerate(zip(ends, rates, strict=True)):
+        windows = sorted(set(windows_in_seconds(join.members, number, rate)))
+        if own is not None:
+            is_in_rows = is_by_rows(join.members, number)
+            chosen = {seconds(end, is_in_rows, rate) for end in own}
+            windows = sorted({*chosen, windows[-1]})
+        found.append(windows)
     return found[0], found[1]
 
 
-def still_there(ends: Ends, sizes: NDArray) -> Ends:
-    """Ends without those at windows (int64[2, M]) that no query has any more; always with the longest one."""
+def still_there(ends: Ends, roster: Roster) -> Ends:
+    """Ends without those at windows that no query has any more; always with the longest one."""
     found: list[tuple[int, ...] | None] = []
-    for own, windows in zip(ends, sizes, strict=True):
+    for own, sizes, by_rows in zip(ends, roster.sizes, roster.by_rows, strict=True):
+        windows = sizes if by_rows.all() else sizes[~by_rows]
         if own is None:
             found.append(None)
         else:

@@ -38,6 +38,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    StoredWindowNode,
     TableNode,
     TallyNode,
     TicksNode,
@@ -360,6 +361,8 @@ def may_withdraw(node: PlanNode) -> bool:
     match node:
         case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode() | PaneAggregateNode():
             return True
+        case StoredWindowNode():
+            return True
         case ChangeJoinNode() if node.kind != "inner":
             return True
         case ArriveNode():
@@ -371,7 +374,7 @@ def may_withdraw(node: PlanNode) -> bool:
 def has_ends(node: PlanNode) -> bool:
     """Whether rows can come out that leave by themselves."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode():
+        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode() | StoredWindowNode():
             return False
         case HopAnswerNode() | HopDeltaNode():
             return False

@@ -1,8 +1,11 @@
 """Which joins can share their state: each join in a normal form, in which equal means common.
 
-Joins share if they read the same streams through windows of the same kind and the index serves the same
-condition, however it was written and whichever stream came first. Windows, filters on either stream, filters
-on the pairs and what is selected may differ: they are each query's own.
+Joins share if they read the same streams and the index serves the same condition, however it was written and
+whichever stream came first. Windows, filters on either stream, filters on the pairs and what is selected may
+differ: they are each query's own. Some strategies keep rows by one measure of age, time or place in the
+stream: with these, windows must also be of the same kind. So they must with `auto`, which looks for the least
+time: one join for both kinds keeps rows once, but must look at two ages of each pair, and took up to 3 times
+as long where there are many, and hardly ever less.
 """
 
 from __future__ import annotations
@@ -26,17 +29,23 @@ from penstock.engine.plan import (
 
 from .match_condition import EXACT
 
+ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or parts have one measure of age
+BY_KIND = ("auto", *ONE_MEASURE)  # with which windows must be of the same kind
 
-def share_joins(node: PlanNode, owner: str | None) -> PlanNode:
-    """The plan with its joins taken from joins in common; with an owner, from joins nobody else is in."""
+
+def share_joins(node: PlanNode, owner: str | None, by_kind: bool = False) -> PlanNode:
+    """The plan with its joins taken from joins in common; with an owner, from joins nobody else is in.
+
+    by_kind: RANGE and ROWS windows of a stream do not share.
+    """
     match node:
         case JoinNode():
-            return share_join(node, owner)
+            return share_join(node, owner, by_kind or owner is not None)
         case _:
-            return map_inputs(node, lambda part: share_joins(part, owner))
+            return map_inputs(node, lambda part: share_joins(part, owner, by_kind))
 
 
-def share_join(node: JoinNode, owner: str | None) -> MemberNode:
+def share_join(node: JoinNode, owner: str | None, by_kind: bool = False) -> MemberNode:
     """A join as a member of what it has in common with others."""
     sources = node.left, node.right
     sides = tuple(
@@ -53,8 +62,9 @@ def share_join(node: JoinNode, owner: str | None) -> MemberNode:
         if band == EQUALITY:
             keys.sort(key=lambda pair: (spelled(pair[0]), spelled(pair[1])))
         names = streams[::-1] if swapped else streams
-        left = CommonSide(names[0], one.window.kind, tuple(a for a, _ in keys))
-        right = CommonSide(names[1], two.window.kind, tuple(b for _, b in keys))
+        kinds = (one.window.kind, two.window.kind) if by_kind else (None, None)
+        left = CommonSide(names[0], kinds[0], tuple(a for a, _ in keys))
+        right = CommonSide(names[1], kinds[1], tuple(b for _, b in keys))
         common = CommonJoin(left, right, band.mirrored() if swapped and band is not None else band, owner)
         members = tuple(MemberSide(side.window, side.predicate, side.columns) for side in (one, two))
         forms.append(MemberNode(node, common, (members[0], members[1]), swapped))
@@ -76,7 +86,7 @@ def normal_order(common: CommonJoin) -> tuple[object, ...]:
     band = common.condition
     bounds = () if band is None else (str(band.low), band.low_closed, str(band.high), band.high_closed)
     return (
-        *((side.stream, side.kind, tuple(map(spelled, side.keys))) for side in common.sides),
+        *((side.stream, side.kind or "", tuple(map(spelled, side.keys))) for side in common.sides),
         bounds,
     )
 

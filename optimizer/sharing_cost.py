@@ -9,7 +9,8 @@ they were found. Evaluating predicates is not counted: once per row and distinct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from .chain_cost import in_chain
 from .cheapest_chain import cheapest_chain_by_row, coarsen
 from .index_cost import direction_costs, fixed_cost
+from .share_joins import ONE_MEASURE
 from .strategy_cost import StrategyCost, counted
 from .weights import Weights
 from .workload import Ends, Probed, Workload, bounded, rest_shares
@@ -131,6 +133,34 @@ def estimate_strategies(
     }
 
 
+def by_kind_costs(
+    load: Workload,
+    lots: Sequence[Hashable],
+    names: Iterable[str],
+    estimate: Callable[..., dict[str, StrategyCost]],
+) -> dict[str, StrategyCost]:
+    """What strategies cost, of those among `names` that keep RANGE and ROWS windows apart.
+
+    lots: the combination of kinds of each query; estimate: what strategies cost of a load, by their names.
+    """
+    apart = [name for name in names if name in ONE_MEASURE]
+    found: dict[str, list[StrategyCost]] = {name: [] for name in apart}
+    for lot in dict.fromkeys(lots):
+        queries = tuple(query for query, own in zip(load.queries, lots, strict=True) if own == lot)
+        costs = estimate(replace(load, queries=queries), names=[name for name in apart if name in STRATEGIES])
+        for name, cost in costs.items():
+            found[name].append(cost)
+    return {
+        name: StrategyCost(
+            sum(one.state_rows for one in parts),
+            sum(one.cores for one in parts),
+            f"{len(parts)} times, one per combination of RANGE and ROWS windows",
+        )
+        for name, parts in found.items()
+        if parts
+    }
+
+
 def strategy(load: Workload, weights: Weights, kinds: tuple[str, str]) -> str:
     """The strategy to choose: mem-opt, which keeps the fewest rows, unless another is clearly cheaper."""
     costs = estimate_strategies(load, weights, kinds)
@@ -227,6 +257,15 @@ def in_shelves(
     return StrategyCost(sum(rows for rows, _ in found), cores, note)
 
 
+def pairs_met(load: Workload) -> float:
+    """Pairs per second that one join finds."""
+    pairs = 0.0
+    for side in load.sides:
+        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
+        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
+    return pairs
+
+
 def dealing_cores(load: Workload, weights: Weights) -> float:
     """Cores for telling who takes a row, and for dealing out the pairs that one join finds among queries that
     are given them.
@@ -236,10 +275,7 @@ def dealing_cores(load: Workload, weights: Weights) -> float:
     """
     if len(set(zip(*(side.numbers.tolist() for side in load.asked), strict=True))) == 1:
         return 0.0
-    pairs = 0.0
-    for side in load.sides:
-        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
-        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
+    pairs = pairs_met(load)
     rates = load.left_rate, load.right_rate
     told = sum(
         rate if len(np.unique(asked.windows_s)) > 1 else rate / 2

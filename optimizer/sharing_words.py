@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.engine.expression import write_duration
 from penstock.engine.group import Group
-from penstock.engine.operators.side import Side
+from penstock.engine.member import Member
+from penstock.engine.shelf import Shelf
 from penstock.engine.window import FOREVER
 
 from .strategy_cost import StrategyCost
@@ -21,19 +22,39 @@ def name_of(group: Group) -> str:
     return group.name if group.common.owner is None else f"join of {group.name}"
 
 
-def write_size(size: int, side: Side) -> str:
+def write_size(size: int, by_rows: bool) -> str:
     """A window or an age: a duration, or so many rows."""
     if size == FOREVER:
         return "unbounded"
-    return counted(size, "ROW", "ROWS") if side.by_place else write_duration(size)
+    return counted(size, "ROW", "ROWS") if by_rows else write_duration(size)
 
 
-def write_range(start: int, end: int, side: Side) -> str:
+def write_range(start: int, end: int, by_rows: bool) -> str:
     """A range of ages; the unit once if both ends have it."""
-    low, high = write_size(start, side), write_size(end, side)
+    low, high = write_size(start, by_rows), write_size(end, by_rows)
     number, unit = low.split(" ", 1)
     is_same = start == 0 or unit.removesuffix("S") == high.partition(" ")[2].removesuffix("S")
     return f"[{number if is_same else low}, {high})"
+
+
+def kinds_of(member: Member) -> str:
+    """Which kinds of windows it has, left and right."""
+    return " and ".join("ROWS" if by_rows else "RANGE" for by_rows in member.by_rows)
+
+
+def rows_line(members: Sequence[Member], number: int, age: int) -> str:
+    """Who has ROWS windows on a side beside RANGE windows, and the age that the longest is reckoned as."""
+    said = dict.fromkeys(f"{one.query} {write_size(one.size(number), by_rows=True)}" for one in members)
+    reckoned = f"at this rate the longest is {write_duration(age)}, as which ages below reckon it"
+    return f"ROWS windows: {few(list(said))}; {reckoned}"
+
+
+def write_lifetime(shelf: Shelf, by_rows: bool) -> str:
+    """How long the rows of a shelf stay: until they are too old in time and by place."""
+    if not shelf.rows:
+        return write_size(shelf.lifetime, by_rows)
+    rows = write_size(shelf.rows, by_rows=True)
+    return f"{write_size(shelf.lifetime, by_rows)} or {rows}" if shelf.lifetime else rows
 
 
 def counted(count: int, noun: str, plural: str) -> str:

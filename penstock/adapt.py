@@ -1,5 +1,8 @@
 """Other plans for queries at work, by what was measured: looked for between two pushes, now and then.
 
+An aggregate that has the only window over a stream keeps what it needs by itself. When another window comes,
+rows are kept in common, and it goes over to that as soon as they are all there.
+
 Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
 million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries
 are looked at every few thousand rows, as long as they were not forced.
@@ -7,14 +10,19 @@ are looked at every few thousand rows, as long as they were not forced.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.optimizer.choose_expiry import choose_expiry
 from penstock.optimizer.completeness import complete_from
+from penstock.optimizer.share_windows import is_better_alone, readers_of, share_windows, shared_streams
 
 if TYPE_CHECKING:
     from penstock.api import Engine
+    from penstock.engine.build_operator import Approach
+    from penstock.engine.plan import PlanNode
     from penstock.optimizer.assign_modes import Assigned
+    from penstock.optimizer.plan_query import Planned
     from penstock.query import Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
@@ -26,6 +34,16 @@ LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
 LOOK_ROWS_EACH = 16_384  # and for each hopping query more: a look costs some 40 us
 
 
+Readers = frozenset["PlanNode"]
+
+
+class Windows(NamedTuple):
+    """The streams of which a query has windows whose rows can be kept in common, and what reads them."""
+
+    streams: frozenset[str]
+    readers: Readers
+
+
 class Adapter:
     """When to look, and at which queries."""
 
@@ -35,19 +53,103 @@ class Adapter:
         self.look_at_modes_after = LOOK_ROWS
         self._hopping: dict[str, Query] = {}
         """Those whose modes are ours to choose."""
+        self._windows: dict[str, Windows] = {}
+        """Of queries that have windows whose rows can be kept in common."""
+        self._on_stream: dict[str, Counter[Readers]] = {}
+        """By stream, what reads such windows, and how many queries have it."""
+        self._alone: set[str] = set()
+        """Those of the queries that keep what they need by themselves."""
+        self._has_company = False
+        """Whether some of these are not alone any more."""
 
-    def add(self, query: Query) -> None:
-        """A query has begun."""
+    def add(self, query: Query, plan: Planned) -> None:
+        """A query has begun; plan: that which it would have alone."""
         if query._watch is not None and query._hopping[0] == "auto":
             self._hopping[query.name] = query
+        self._count_windows(query, plan, query._pipeline.plan)
 
     def drop(self, query: Query) -> None:
         """A query is no more."""
         self._hopping.pop(query.name, None)
+        self._forget_windows(query)
+
+    def alter(self, query: Query, plan: Planned) -> Planned:
+        """Of a query that is to have other windows, the plan; `plan` is that which it would have alone."""
+        self._forget_windows(query)
+        planned = self._engine._with_others(query.name, plan)
+        self._count_windows(query, plan, planned.node)
+        return planned
+
+    def _forget_windows(self, query: Query) -> None:
+        self._alone.discard(query.name)
+        if (windows := self._windows.pop(query.name, None)) is not None:
+            for stream in windows.streams:
+                self._on_stream[stream][windows.readers] -= 1
+                self._on_stream[stream] += Counter()  # without those that are none
+
+    def share_windows(self, name: str, plan: PlanNode, approach: Approach) -> PlanNode:
+        """The plan with its windows kept in common; as it is if it is better off alone, and is alone."""
+        if self._engine._sharing == "unshared" or approach != "promises":
+            return plan
+        shared = share_windows(plan)
+        windows = Windows(shared_streams(shared), readers_of(plan))
+        return shared if self._meets_others(windows) or not is_better_alone(shared) else plan
+
+    def _meets_others(self, windows: Windows) -> bool:
+        """Whether other queries have windows over the same streams, and not just the same with it; or rows of
+        these are kept in common already."""
+        return any(
+            self._engine._runtime.windows.keeps(one)
+            or self._on_stream.get(one, {}).keys() - {windows.readers}
+            for one in windows.streams
+        )
+
+    def _count_windows(self, query: Query, alone: Planned, plan: PlanNode) -> None:
+        """Note the windows of a query, by the plan that it would have alone, and whether it has that. Who had
+        the only ones may go over."""
+        if self._engine._sharing == "unshared" or alone.approach != "promises":
+            return
+        windows = Windows(shared_streams(share_windows(alone.node)), readers_of(alone.node))
+        if not windows.streams:
+            return
+        self._windows[query.name] = windows
+        for stream in windows.streams:
+            self._on_stream.setdefault(stream, Counter())[windows.readers] += 1
+        if not shared_streams(plan):
+            self._alone.add(query.name)
+        self._has_company |= bool(self._alone) and self._meets_others(windows)
+        if self._has_company and not self._engine._at_work:
+            self._look_at_windows()
+
+    def _look_at_windows(self) -> None:
+        """Let queries that are not alone any more keep their rows in common with others."""
+        self._has_company = False
+        for name in sorted(self._alone):
+            if self._meets_others(self._windows[name]):
+                self._go_over(self._engine._queries[name.lower()])
+
+    def _go_over(self, query: Query) -> None:
+        """Let a query keep its rows in common with others, as soon as they are there."""
+        engine, runtime = self._engine, self._engine._runtime
+        if runtime.is_replanned(query.name):
+            self._has_company = True  # another time
+            return
+        self._alone.remove(query.name)
+        if query._pipeline.error is not None:
+            return
+        planned = engine._plan(query._bound, query._counting, query.name, None, query._hopping)
+        planned = engine._with_others(query.name, planned)
+        if not query.count and not any(runtime.streams[one].rows_in for one in query.streams):
+            runtime.start_again(query.name, planned.node)
+            return
+        query._keep_complete_from()
+        runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
 
     def look(self) -> None:
         """After a push: what is due is looked at."""
         rows = self._engine._runtime.rows_in
+        if self._has_company:
+            self._look_at_windows()
         if rows >= self.look_after:
             most = max(MOST_ROWS, MOST_ROWS_EACH * len(self._engine._queries))
             self.look_after = min(2 * rows, rows + most)

@@ -239,7 +239,7 @@ class Engine:
         from penstock.optimizer.explain import Explainer, write_json, write_tree
         from penstock.optimizer.explain_sharing import SharedJoins
 
-        shared = SharedJoins(self._rates, self._weights, analyze)
+        shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
         queries = [
             explainer.query(
@@ -366,7 +366,7 @@ class Engine:
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
         from penstock.optimizer.plan_query import plan_query
-        from penstock.optimizer.share_joins import share_joins
+        from penstock.optimizer.share_joins import BY_KIND, share_joins
         from penstock.optimizer.share_selects import share_selects
         from penstock.optimizer.statistics import estimate_join
 
@@ -380,7 +380,14 @@ class Engine:
         planned = plan_query(
             bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
         )
-        return replace(planned, node=share_selects(share_joins(planned.node, owner), owner))
+        by_kind = self._sharing in BY_KIND
+        return replace(planned, node=share_selects(share_joins(planned.node, owner, by_kind), owner))
+
+    def _with_others(self, name: str, plan: Planned) -> Planned:
+        """The plan with its windows kept together with those of the queries that are at work now."""
+        from dataclasses import replace
+
+        return replace(plan, node=self._adapter.share_windows(name, plan.node, plan.approach))
 
     def _start(
         self,
@@ -390,6 +397,7 @@ class Engine:
         counting: bool,
         hopping: Hopping | None = None,
     ) -> Query:
+        alone, plan = plan, self._with_others(name, plan)
         changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
         fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
@@ -399,7 +407,7 @@ class Engine:
         query = Query(self, bound, pipeline, counting, hopping or self._hopping)
         query._decide_on(plan.decided)
         self._queries[name.lower()] = query
-        self._adapter.add(query)
+        self._adapter.add(query, alone)
         self._count_lateness(query, 1)
         return query
 
@@ -414,6 +422,7 @@ class Engine:
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
+        planned = self._adapter.alter(query, planned)
         query._decide_on(planned.decided)
         query._replanned_from = (MAX_TS,)
         with self._working():

@@ -76,6 +76,16 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
     ]
     groups += [
         {
+            "name": store.name,
+            "strategy": "windows",
+            "queries": list(dict.fromkeys(name for member in store.members for name in member.readers)),
+            "operators": [operator_stats(store)],
+        }
+        for store in runtime.windows
+        if len(store.members) > 1
+    ]
+    groups += [
+        {
             "name": part.name,
             "strategy": "equal sub-plans",
             "queries": [query.name for query in part.queries],

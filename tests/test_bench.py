@@ -219,6 +219,7 @@ def test_exit_code_is_about_answers(
 def test_join_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     weights = read(SHIPPED)
+    monkeypatch.setattr("penstock.bench.race.TURN_S", 0)
     monkeypatch.setattr(
         main, "BENCHES", {"join": lambda quick, out, tell: bench_join(TINY, out, told.append, weights)}
     )

@@ -15,6 +15,7 @@ pytest.importorskip("polars")
 
 
 def test_all_answers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.bench.race.TURN_S", 0)
     monkeypatch.setattr(hopping_trials, "FEWEST_HOPS", 2)
     monkeypatch.setattr(hopping_trials, "MOST_HOPS", 2)
     monkeypatch.setattr(hopping_modes, "DIFFERENCE_WINDOW_S", 2)

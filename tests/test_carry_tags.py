@@ -22,7 +22,7 @@ from penstock.engine.evaluate import Rows
 from penstock.engine.expression import Column, Expression, conjunction, conjuncts
 from penstock.engine.known_tags import Known, tags_of
 from penstock.engine.lineage import Lineage, Tags
-from penstock.engine.operators import side as side_module
+from penstock.engine.operators import find_needed
 from penstock.engine.types import SqlType
 
 Asked = list[Expression | None]
@@ -150,7 +150,7 @@ class Looks:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: defaultdict[str, Counter[int]] = defaultdict(Counter)
         find, truth = Dimension.find, Lineage._truth
-        evaluate_predicate = side_module.evaluate_predicate
+        evaluate_predicate = find_needed.evaluate_predicate
 
         def find_too(dimension: Dimension, rows: Rows, leaves: Any) -> None:
             self.note(dimension.expression, rows)
@@ -168,7 +168,7 @@ class Looks:
 
         patch.setattr(Dimension, "find", find_too)
         patch.setattr(Lineage, "_truth", truth_too)
-        patch.setattr(side_module, "evaluate_predicate", evaluate_too)
+        patch.setattr(find_needed, "evaluate_predicate", evaluate_too)
 
     def note(self, what: Expression, rows: Rows) -> None:
         ids = rows.value(ID).to_pylist() if rows.length else []

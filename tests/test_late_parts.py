@@ -101,7 +101,7 @@ def test_what_keeps_nothing_is_read_from_now_on(expiry: str) -> None:
     ::
 
         a, b    1 2       each row until 5 later
-        late       3      SUM lacks the rows of 1 and 2, until 7
+        late       3      SUM lacks the rows of 1 and 2, until 7, unless windows are kept in common
         again         6   another SUM comes to read the one at work and is told what that holds
     """
     engine = penstock.Engine(expiry=expiry)
@@ -132,7 +132,8 @@ def test_what_keeps_nothing_is_read_from_now_on(expiry: str) -> None:
     assert len(engine._runtime.parts) == parts + len(late)
     engine.advance(7)
     both(8)
-    kept = {"nta": (2, 2), "time-message": (2, 7)}.get(expiry, (7, 7))  # what an Expire keeps can be told
+    # what a store or an Expire keeps can be told
+    kept = {"auto": (2, 7), "nta": (2, 2), "time-message": (2, 7)}.get(expiry, (7, 7))
     for queries, since in zip((late[:2], late[2:]), kept, strict=True):
         assert {one.complete_from for one in queries} == {EPOCH.replace(microsecond=since)}
     for one, other in zip(late, again, strict=True):

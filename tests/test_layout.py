@@ -114,3 +114,11 @@ def test_every_module_says_what_it_is() -> None:
         text = path.read_text()
         if text.strip():
             assert ast.get_docstring(ast.parse(text)), path.relative_to(ROOT)
+
+
+def test_tests_of_spark_are_in_files_of_spark(request: pytest.FixtureRequest) -> None:
+    """Their files run in one process, which has the session; another would start a second one."""
+    asking = {
+        item.path.name for item in request.session.items if "spark" in getattr(item, "fixturenames", ())
+    }
+    assert {name for name in asking if not name.startswith("test_spark_")} == set()

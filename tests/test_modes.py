@@ -6,10 +6,9 @@ import datetime
 import json
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
-from oracle import rows_of
+from oracle import database, rows_of
 
 import penstock
 
@@ -137,11 +136,11 @@ def test_every_type_oracle(sql: str, size: int, hop: int) -> None:
             rows.setdefault(row[0], []).append(row[1:])
         found.append(rows)
     for boundary in range(-(-1 // hop) * hop, 41, hop):
-        with duckdb.connect() as connection:
+        with database().cursor() as connection:
             for name, table in tables.items():
                 connection.register(f"{name}_all", table)
                 alive = f"ts <= {boundary} AND ts > {boundary - size}"
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_all WHERE {alive}")
+                connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {alive}")
             wanted = connection.execute(sql.format(a="a", b="b")).fetchall()
         for modes, rows in zip(MODES, found, strict=True):
             given = rows.pop(boundary, [])

@@ -16,18 +16,20 @@ from test_hopping_oracle import complete_of
 
 import penstock
 from penstock.optimizer.bind import bind_query
-from penstock.optimizer.modes import Form, mode_of, operators_of, reads
+from penstock.optimizer.modes import Form, Operator, mode_of, operators_of, reads
 from penstock.optimizer.parse import parse_query
 from penstock.optimizer.separate_joins import separate_joins
 
 FORMS: list[Form] = ["delta", "complete"]
 
 
-def drawn_modes(draw: Any, engine: penstock.Engine, sql: str) -> dict[str, str]:
+def operators_in(engine: penstock.Engine, sql: str) -> list[Operator]:
+    return operators_of(separate_joins(bind_query(parse_query(sql), engine._catalog).root))
+
+
+def drawn_modes(draw: Any, operators: list[Operator]) -> dict[str, str]:
     """What each operator reads is drawn; it writes what the one above it reads."""
-    bound = bind_query(parse_query(sql), engine._catalog)
     found: dict[int, Any] = {}
-    operators = operators_of(separate_joins(bound.root))
     for one in operators:
         written = draw(st.sampled_from(FORMS)) if one.above is None else reads(found[one.above])
         read: Form = "delta" if one.is_scan else draw(st.sampled_from(FORMS))
@@ -45,9 +47,9 @@ def test_every_mode_oracle_at_every_hop(data: st.DataObject) -> None:
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
     engine._optimize = "none"  # names are those of the tree as written
     sql = f"{query.penstock} {tail}"
-    running = []
+    operators, running = operators_in(engine, sql), []
     for emit in draw(st.permutations(["COMPLETE", "DELTA", "COMPLETE", "DELTA"])):
-        modes = drawn_modes(draw, engine, sql)
+        modes = drawn_modes(draw, operators)
         execution = draw(st.sampled_from(["waat", "taat"]))
         one = engine.query(f"{sql} EMIT {emit}", modes=modes, execution=execution)
         running.append((emit, f"{sql} in {modes} {execution} EMIT {emit}", one))
@@ -94,8 +96,9 @@ def test_gaps_oracle_in_every_mode(data: st.DataObject) -> None:
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
     engine._optimize = "none"
     sql, running = f"{query.penstock} HOP BY {hop} us EMIT DELTA", []
+    operators = operators_in(engine, sql)
     for _ in range(3):
-        modes = drawn_modes(draw, engine, sql)
+        modes = drawn_modes(draw, operators)
         execution = draw(st.sampled_from(["waat", "taat"]))
         one = engine.query(sql, modes=modes, execution=execution)
         running.append((f"{sql} in {modes} {execution}", one))
@@ -142,7 +145,7 @@ def test_queries_that_start_late_oracle_in_every_mode(data: st.DataObject) -> No
             draw(st.sampled_from(["waat", "taat"])),
         )
         sql = f"{query.penstock} HOP BY {hop} us EMIT {emit}"
-        modes = drawn_modes(draw, engine, sql)
+        modes = drawn_modes(draw, operators_in(engine, sql))
         one = engine.query(sql, modes=modes, execution=execution)
         running.append((emit, f"{sql} in {modes} {execution}", one))
 

@@ -61,6 +61,43 @@ def test_room_climate_groups_oracle(real_data: Path, expiry: str) -> None:
     assert any(not folded(changes, int(t) - 1) for t in times[1:][np.diff(times) > 3_600_000_000][:1])
 
 
+def test_many_windows_over_one_stream_oracle(real_data: Path) -> None:
+    """Forty windows of 10 s to 10 min, with thresholds: rows that are in them, and aggregates of these. Rows
+    of the stream are kept once, and leave with the last window that they were in."""
+    readings = pq.read_table(real_data / "room_climate.parquet").slice(0, 20_000)
+    engine = penstock.Engine()
+    engine.execute(CLIMATE)
+    calls = "COUNT(*) AS n, MIN(temp_c) AS low, MAX(temp_c) AS high"
+    asked: dict[str, tuple[str, str, int]] = {}
+    for number in range(40):
+        size = 10 + 15 * number
+        where = f"temp_c > {18 + number % 7}" if number % 3 else f"node <= {number % 5}"
+        what, group = (
+            ("location, temp_c", "") if number % 2 else (f"node::BIGINT AS node, {calls}", "GROUP BY node")
+        )
+        asked[f"q{number}"] = what, f"{where} {group}", size
+        engine.query(
+            f"SELECT {what.replace('::BIGINT AS node', '')} FROM climate [RANGE {size} SECONDS] "
+            f"WHERE {where} {group} EMIT CHANGES",
+            name=f"q{number}",
+        )
+    for start in range(0, readings.num_rows, 3_000):
+        engine.push("climate", readings.slice(start, 3_000))
+    (store,) = engine._runtime.windows
+    assert len(store.members) == 40 and store.state_rows < readings.num_rows
+    engine.close()
+    results = {name: engine.queries[name].results() for name in asked}
+    con = duckdb.connect()
+    con.register("readings", readings)
+    con.execute("CREATE TABLE r AS SELECT *, epoch_us(ts) AS us FROM readings")
+    times = microseconds(readings)
+    for instant in [*np.random.default_rng(2).choice(times, 3).tolist(), int(times.max())]:
+        for name, (what, rest, size) in asked.items():
+            lived = f"us <= {instant} AND us > {instant - size * 1_000_000}"
+            wanted = con.execute(f"SELECT {what} FROM r WHERE {lived} AND {rest}").fetchall()
+            assert folded(results[name], instant) == Counter(wanted), (name, instant)
+
+
 def test_trades_every_minute_oracle(real_data: Path) -> None:
     """A report a minute over ten, many trades to the millisecond: every tenth hop, complete."""
     trades = pq.read_table(real_data / "us_equity_trades.parquet").slice(0, 200_000)

@@ -24,16 +24,20 @@ def above(bound: int | None) -> Call | None:
     return Call(SqlType.BOOLEAN, "greater", (VALUE, Literal(SqlType.BIGINT, bound)))
 
 
-def node(sizes: tuple[int, int], bounds: tuple[int | None, int | None]) -> Any:
+def node(
+    sizes: tuple[int, int], bounds: tuple[int | None, int | None], kinds: tuple[str, str] = ("range", "range")
+) -> Any:
     sides = [
-        SimpleNamespace(window=SimpleNamespace(size=size), predicate=above(bound))
-        for size, bound in zip(sizes, bounds, strict=True)
+        SimpleNamespace(window=SimpleNamespace(size=size, kind=kind), predicate=above(bound))
+        for size, bound, kind in zip(sizes, bounds, kinds, strict=True)
     ]
     return SimpleNamespace(sides=sides)
 
 
 BOUND = st.sampled_from([None, 1, 2, 3])
-NODE = st.builds(node, st.tuples(st.integers(1, 5), st.integers(1, 5)), st.tuples(BOUND, BOUND))
+KIND = st.sampled_from(["range", "rows"])
+SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5))
+NODE = st.builds(node, SIZES, st.tuples(BOUND, BOUND), st.tuples(KIND, KIND))
 CHANGE = st.tuples(st.sampled_from(["come", "go", "alter"]), st.integers(0, 9), NODE, st.booleans())
 
 
@@ -54,6 +58,7 @@ def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]
         roster._check()
         assert roster.members == members
         assert roster.is_selective == any(len({m.predicates[n] for m in members}) > 1 for n in (0, 1))
+        assert roster.is_mixed == any(len({m.by_rows[n] for m in members}) > 1 for n in (0, 1))
         some = roster.take(roster.counting)
         assert some.members == [member for member in members if member.counting]
         assert np.array_equal(some.sizes.T, [m.sizes for m in some.members] or np.empty((0, 2)))

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from .index import Index, Probes
 
 INDEX_KINDS = ("scan", "hash", "t-tree", "b+tree")
+NO_INDEX = "none"
+"""Of rows that are kept for others than joins."""
 
 
 def supports_ranges(kind: str) -> bool:
@@ -20,8 +22,14 @@ def build_index(kind: str, first_row: int = 0, keys: NDArray | None = None) -> I
 
     Each kind is imported when it is first asked for: who only hashes need not load the trees' kernels.
     """
-    assert kind in INDEX_KINDS, f"expected an index of {', '.join(INDEX_KINDS)}, found {kind}"
+    assert kind in (*INDEX_KINDS, NO_INDEX), f"expected an index of {', '.join(INDEX_KINDS)}, found {kind}"
     index: Index
+    if kind == NO_INDEX:
+        from .none import NoIndex
+
+        index = NoIndex(first_row)
+        index.extend(np.empty(0, np.int64) if keys is None else keys)
+        return index
     if kind == "scan":
         from .scan import ScanIndex
 

@@ -38,7 +38,8 @@ from ..kernels.slice_join import (
 from ..operator import Counters
 from ..queue import Outlet, Queue
 from ..window import MAX_TS
-from .side import Side, as_matrix
+from .find_needed import as_matrix
+from .side import Side
 from .slice_pairs import References, room_for
 from .take_rows import Fault, take_rows
 
@@ -171,7 +172,7 @@ class ChainHead:
         if clocks is not None:
             for side, clock in zip(self.sides, clocks, strict=True):
                 for shelf in side.shelves:
-                    shelf.expire(clock)
+                    shelf.expire(clock, clock)
 
     @property
     def state_rows(self) -> int:

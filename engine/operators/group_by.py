@@ -9,6 +9,7 @@ Without keys there is always one row, which stands before all time (BEGINNING) u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +58,9 @@ class GroupBy:
         self._distinct: dict[int, Distinct] = {}
         self._sums: dict[tuple[int, bool], Sum] = {}
         self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
-        self._groups.rows_only = not any(argument.is_kept for argument in self._arguments.values())
+        self._groups.rows_only = not node.announced and not any(
+            argument.is_kept for argument in self._arguments.values()
+        )
         calls = len(node.calls)
         self._value = np.empty((calls, 0), np.int64)
         self._valid = np.empty((calls, 0), np.uint8)
@@ -75,7 +78,7 @@ class GroupBy:
             return TextExtreme(texts, call.function == "min")
         argument = self._arguments.setdefault(call.argument, Argument(call.argument, type_))
         if call.function in ("min", "max"):
-            if not withdrawn:
+            if not withdrawn or self._node.announced:
                 return Skyline(argument, call.function == "min")
             argument.is_kept = True
             return Extreme(argument, call.function == "min")
@@ -110,7 +113,10 @@ class GroupBy:
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     def _begin(self, batch: Batch | None, known: int) -> None:
-        self._groups.begin(batch, known)
+        rows = batch
+        if batch is not None and self._node.announced:  # who leaves is told to leave
+            rows = Batch(batch.ts, batch.lazy_columns, batch.sign)
+        self._groups.begin(rows, known)
         if self._groups.is_done:
             return
         for argument in self._arguments.values():
@@ -134,8 +140,13 @@ class GroupBy:
         points, failed = changes.points, None
         self._value = np.empty((len(self._calls), 2 * points), np.int64)
         self._valid = np.empty((len(self._calls), 2 * points), np.uint8)
+        entering = changes
+        if self._node.announced:
+            sign, row = changes.sign[: changes.count], changes.row[: changes.count]
+            entering = replace(changes, row=np.where(sign > 0, row, np.int32(-1)))
         for number, aggregate in enumerate(self._aggregates):
-            good = aggregate.run(changes, groups.capacity, self._value[number], self._valid[number])
+            seen = entering if isinstance(aggregate, Skyline) else changes
+            good = aggregate.run(seen, groups.capacity, self._value[number], self._valid[number])
             if good < points:
                 points, failed = good, self._calls[number]
         if failed is not None:

@@ -17,7 +17,9 @@ ever moves from slice to slice. Where results are only counted, each slice count
 count is the sum over its slices, taken when somebody asks.
 
 Within RANGE windows a row can be worked as soon as both inputs have reached its ts. A ROWS window is only
-known once its instant is over, so then rows wait until both inputs have passed their ts.
+known once its instant is over. Where all windows of a side are ROWS windows, rows wait until both inputs have
+passed their ts. Where a side has both kinds, rows are worked as soon as they can be, and of the instant that
+is not over, pairs are held back from those who have ROWS windows (held_pairs.py).
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from collections.abc import Callable, Sequence
 from ..arrangement import Arrangement
 from ..coverage import note_coverage
 from ..member import Member
-from ..member_index import index_members
+from ..member_index import index_members, index_rows
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
 from ..queue import Outlet, Queue, nobody
@@ -36,6 +38,7 @@ from ..stored_rows import StoredRows
 from ..types import SqlType
 from ..window import MAX_TS
 from .direction import Direction, set_out
+from .held_pairs import HeldPairs
 from .pair_counter import PairCounter
 from .pair_giver import PairGiver
 from .side import Side
@@ -82,7 +85,9 @@ class WindowJoin:
         """Called between batches if each member should have a join of its own."""
         self._arrange = arrange
         self._on_failure = on_failure
-        self._instants = self.left.by_place or self.right.by_place
+        self._is_mixed = False
+        """Whether rows age in time although some windows are ROWS windows."""
+        self._instants = False
         self._is_stale = False
         """Whether members have come or gone."""
         self.is_due = False
@@ -95,8 +100,9 @@ class WindowJoin:
         """Whether that was just now: what can wait for more of them is not thought over."""
         self._quiet = 0
         """Rows since members came or went."""
-        self._counter = PairCounter(common, self.sides, self.counters)
-        self._giver = PairGiver(self.sides, self._counter, self.counters)
+        self.held = HeldPairs(self.sides, self.counters)
+        self._counter = PairCounter(common, self.sides, self.held, self.counters)
+        self._giver = PairGiver(self.sides, self._counter, self.held, self.counters)
         self._directions: list[Direction] = []
         self._working = False
         self._faults: list[Fault] = []
@@ -116,6 +122,7 @@ class WindowJoin:
         """Let a query go; what it alone needed is forgotten."""
         self.settle()
         self.members.remove(member)
+        self.held.forget(member)
         for side in self.sides:
             side.unfilled = [one for one in side.unfilled if one is not member]
         self._is_stale = True
@@ -123,8 +130,10 @@ class WindowJoin:
     def alter(self, member: Member, node: MemberNode) -> None:
         """Let a query go on with other windows."""
         self.settle()
-        member.former = member.node if member.former is None else member.former
+        if not member.is_new:  # of what it has not been taken in with, nothing was kept
+            member.former = member.node
         member.become(node)
+        self.held.forget(member)
         member.is_new = True
         for side in self.sides:
             side.unfilled = [one for one in side.unfilled if one is not member]
@@ -167,7 +176,12 @@ class WindowJoin:
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
-        must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
+        self._is_mixed = roster.is_mixed
+        must_move = [
+            side.prepare(roster, new, self.arrangement, is_timed=self._is_mixed) for side in self.sides
+        ]
+        self._instants = any(side.by_place for side in self.sides)
+        self.held.instant = None
         counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
         whole = index_members(roster, self.sides)
         indexes = whole, whole
@@ -185,6 +199,10 @@ class WindowJoin:
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             other = others.get(side.number)
             side.query_index = whole if other is None else index_members(other, self.sides)
+            if side.rows_beside is not None:
+                by_rows = roster.by_rows[side.number]
+                side.query_index = index_rows(roster.take(~by_rows), self.sides)
+                side.rows_beside.index = index_rows(roster.take(by_rows), self.sides)
             if kind != side.index_kind:
                 side.reindex(kind)
             if must:
@@ -224,7 +242,9 @@ class WindowJoin:
             self._counter.count(self._directions)
         if all(direction.done and not direction.pending for direction in self._directions):
             self._working = False
-            self._pass_time()
+            if not self._pass_time() and self._is_mixed:
+                for side in self.sides:  # rows of one instant displace others
+                    side.expire(self._now)
             self._report_faults()
             if not self._was_seen and sum(side.rows_in for side in self.sides) >= FIRST_ROWS:
                 self._was_seen = self.is_first_look = True
@@ -237,10 +257,16 @@ class WindowJoin:
             self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
         )
         if taken[0] is None and taken[1] is None:
+            if self.held:
+                self.held.release(self._frontier)
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
             side.arrive(examined)
             self.counters.rows_in += 0 if examined is None else examined.batch.length
+        if self._is_mixed or self.held:
+            frontier = self._frontier
+            self.held.release(frontier)
+            self.held.instant = frontier if self._is_mixed else None
         for side in self.sides:
             side.silence()
         set_out(self._directions, self.sides, self._counter.is_by_age)
@@ -260,9 +286,16 @@ class WindowJoin:
 
     # -- time ---------------------------------------------------------------------------------------
 
+    @property
+    def _frontier(self) -> int:
+        """No row that is still to be worked is older than this."""
+        return min(queue.frontier for queue in self.inputs)
+
     def _pass_time(self) -> bool:
         """Expire and promise as far as both inputs have come; False if that is no further than before."""
-        now = min(queue.frontier for queue in self.inputs)
+        now = self._frontier
+        if self.held:
+            self.held.release(now)
         moved = self._now < now < MAX_TS
         if moved:
             self._now = now
@@ -292,5 +325,6 @@ class WindowJoin:
     def _check(self) -> None:
         if not self._working:
             self.refresh()
+            self.held._check()
             for side in self.sides:
                 side._check()

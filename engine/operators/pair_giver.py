@@ -25,6 +25,7 @@ from ..roster import Roster
 from .dealer import Dealer
 from .direction import Direction
 from .found_pairs import MAX_ENTRIES, batches_of, merge_found, tags_of, verify_pairs
+from .held_pairs import HeldPairs
 from .pair_counter import PairCounter
 from .side import Side
 
@@ -34,9 +35,12 @@ FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sort
 class PairGiver:
     """For the members of a join that are given pairs; those that only count have theirs counted beside."""
 
-    def __init__(self, sides: tuple[Side, Side], counter: PairCounter, counters: Counters) -> None:
+    def __init__(
+        self, sides: tuple[Side, Side], counter: PairCounter, held: HeldPairs, counters: Counters
+    ) -> None:
         self.sides = sides
         self.counter = counter
+        self.held = held
         self.counters = counters
         self.members: list[Member] = []
         self.index: QueryIndex | None = None
@@ -46,14 +50,20 @@ class PairGiver:
         self._routed = False
         self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
         """What members ask of the tags of both rows (see lineage.py)."""
+        self._windows: list[list[int]] = []
+        """Their windows, left and right, as ages of the join."""
         self._dealer: Dealer | None = None
-        self._instants = any(side.by_place for side in sides)
+        self._instants = False
+        self._is_beside = False
 
     def refresh(
         self, delivered: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
     ) -> None:
         """Give pairs to these members from now on; `whole` is the index of all that there are."""
         self.members, self.index = delivered.members, index
+        self._instants = any(side.by_place for side in self.sides)
+        self._is_beside = any(side.rows_beside is not None for side in self.sides)
+        self._windows = (delivered.ages if self._is_beside else delivered.sizes).T.tolist()
         self._routed = arrangement.routed
         self._read = [
             sorted({i for member in self.members for i in member.node.sides[side].columns}) for side in (0, 1)
@@ -62,6 +72,7 @@ class PairGiver:
         self._to_all = (
             whole.is_plain
             and not self._instants
+            and not self._is_beside
             and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
         )
         if self.members:
@@ -75,7 +86,8 @@ class PairGiver:
     def _may_deal(self) -> bool:
         """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
         few = 0 < len(self.members) <= FEW_MEMBERS and not self.counter.members and not self._to_all
-        return few and not (self._instants or self.sides[0].verified or self._routed)
+        by_bits = not (self._instants or self._is_beside or self.sides[0].verified or self._routed)
+        return few and by_bits
 
     def give(self, directions: Sequence[Direction]) -> None:
         """Pass on the next pairs of all directions that may go out now."""
@@ -99,7 +111,7 @@ class PairGiver:
                 self.counter.count_merged(ts, (left, right))
             return
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
-        tags = tags_of(self.sides, index, (left, right))
+        tags = tags_of(self.sides, index, ts, (left, right))
         if len(self.members) <= FEW_MEMBERS and not self._routed:
             self._select(views, (ts, left, right), ages, tags)
             if self.counter.members:
@@ -121,10 +133,11 @@ class PairGiver:
     ) -> None:
         """Pass pairs on to a few members, each looking at all of them."""
         ts, left, right = pairs
-        for member, low, high, bits in zip(self.members, *self._demands, strict=True):
+        asked = zip(self.members, self._windows, *self._demands, strict=True)
+        for member, windows, low, high, bits in asked:
             some_ts, some_left, some_right = (np.empty(len(ts) + 1, np.int64) for _ in range(3))
             count = take_pairs_of(
-                ts, left, right, ages[0], ages[1], tags[0], tags[1], member.sizes[0], member.sizes[1],
+                ts, left, right, ages[0], ages[1], tags[0], tags[1], windows[0], windows[1],
                 low, high, bits, some_ts, some_left, some_right,
             )  # fmt: skip
             if count == len(ts):
@@ -175,6 +188,16 @@ class PairGiver:
         left: NDArray,
         right: NDArray,
     ) -> None:
+        is_open = self.held.instant is not None and member.waits
+        if is_open and (known := self.held.first_open(ts)) < len(ts):
+            at = known
+            for pairs in batches_of(member, views, ts[known:], left[known:], right[known:]):
+                until = at + pairs.length
+                self.held.hold(member, (left[at:until], right[at:until]), pairs)
+                at = until
+            ts, left, right = ts[:known], left[:known], right[:known]
+            if not known:
+                return
         for pairs in batches_of(member, views, ts, left, right):
             member.found += pairs.length
             self.counters.rows_out += pairs.length

@@ -2,7 +2,8 @@
 
 In:      batches of the stream.
 Kept:    each row some member needs, on the shelf of its lifetime: the greatest window of the members whose
-         predicate it satisfies, rounded up to where rows may leave.
+         predicate it satisfies, rounded up to where rows may leave. Where some members have RANGE windows and
+         others ROWS windows, a lifetime is two: in time and by place (see rows_beside.py).
 Dropped: a row at the age of its shelf.
 
 Every distinct condition on the stream is evaluated once per batch, whatever the number of members; what
@@ -23,26 +24,26 @@ from ..arrangement import Arrangement
 from ..batch import NO_ROWS, Batch, View
 from ..buffer import RowBuffer
 from ..errors import DataError
-from ..evaluate import evaluate, evaluate_predicate, selected
+from ..evaluate import evaluate
 from ..expression import Expression, columns_of
-from ..functions import may_raise
 from ..kernels.bounds import silence_displaced
 from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
 from ..keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
-from ..known_tags import tags_of
 from ..lineage import Demand, Failure, Lineage
 from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
 from ..queue import Queue
 from ..roster import Roster
+from ..rows_beside import RowsBeside, number_rows
 from ..shelf import Shelf
 from ..shelves_view import ShelvesView
 from ..store import valid_bytes
 from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
 from .examined import Examined, Needed
+from .find_needed import as_matrix, find_needed, lots_of, sample_lifetimes
 
 
 class Seen(NamedTuple):
@@ -56,7 +57,6 @@ class Seen(NamedTuple):
     """None: the beginning."""
 
 
-SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
 NO_TAGS: tuple[NDArray, ...] = ()
 
 
@@ -73,6 +73,11 @@ class Side:
         """What a row of this side seeks on the other: other key - own key."""
         self.types = types
         self.by_place = common.kind == "rows"
+        """Whether all members' windows are ROWS windows, and rows age by their places only."""
+        self.rows_beside: RowsBeside | None = None
+        """ROWS windows of some members, where rows age in time as well."""
+        self.is_timed = False
+        """Whether rows of the join age in time although some windows, of this side or the other, are ROWS."""
         self.key_types = tuple(key.type for key in common.keys)
         hashed = is_hashed(self.key_types)
         self.verified = [t if t is SqlType.VARCHAR else SqlType.BIGINT for t in self.key_types if hashed]
@@ -80,7 +85,7 @@ class Side:
         self.index_kind = "scan"
         self.size = 0
         """The greatest window of any member."""
-        self._allowed: NDArray | None = None
+        self.allowed_ends: NDArray | None = None
         """Ages at which rows may leave, in order; None: any."""
         # how rows are told apart
         self.columns: list[int] = []
@@ -123,6 +128,8 @@ class Side:
         self.last_ts = 0
         self.come = 0
         """Rows of the stream before the batch being worked: a ROWS window counts them all."""
+        self.last_gap = -1
+        """A place after which all rows of the stream were kept on one shelf."""
         self.lifetimes: NDArray = NO_ROWS
         """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
         self.sample: tuple[NDArray, NDArray] | None = None
@@ -150,7 +157,7 @@ class Side:
 
     def examine(self, batch: Batch) -> Examined:
         """What a batch will mean to this side; nothing changes yet."""
-        needed = self.needed(batch, self.generation)
+        needed = find_needed(self, batch, self.generation)
         rows = batch if needed.there is None else batch.take(needed.there)
         try:
             keys = [evaluate(key, rows.column, rows.length) for key in self.common.keys]
@@ -198,11 +205,13 @@ class Side:
         if self.unfilled:
             self._note_filled()
         if needed.lifetimes is not None:
-            self._sample(needed.lifetimes)
+            sample_lifetimes(self, needed.lifetimes)
         # 1. rows that take part
         self.ts = batch.ts
         self.leaves, self.words, self.reach = needed.leaves, needed.words, needed.reach
         self.rows_kept += batch.length
+        if batch.length < whole.length:
+            self.last_gap = self.come + whole.length - 1
         if self.is_numbered:
             self.places = (np.arange(batch.length) if needed.there is None else needed.there) + self.come
         # 2. what they seek, and what they are found by
@@ -232,72 +241,6 @@ class Side:
         self.leaves, self.words = self._no_tags()
         self.reach = None
 
-    def needed(self, batch: Batch, births: int | NDArray) -> Needed:
-        """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
-        needed = self._needed_by_all(batch) if self.is_uniform else self._needed_by_some(batch, births)
-        if self.memory is not None:
-            tags, _ = tags_of(batch, self.memory)
-            needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
-        return needed
-
-    def _needed_by_some(self, batch: Batch, births: int | NDArray) -> Needed:
-        """The same where members ask for different things."""
-        assert self.query_index is not None, "members without an index"
-        tags, failures = tags_of(batch, self.lineage)
-        needed = Needed(leaves=tuple(tags.leaves), words=tuple(tags.words), failures=failures)
-        if self.births_matter:
-            needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
-        leaves = as_matrix(needed.leaves, batch.length, np.int32)
-        lifetime = self.query_index.longest(self.number, self.number, leaves, tags.words)
-        needed.lifetimes = lifetime
-        if isinstance(births, int):
-            self._sample_tags(leaves, tags.words)
-        arrangement = self.arrangement
-        part = arrangement.part
-        if part is not None and part.side == self.number:
-            there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
-        elif part is None and not arrangement.by_lifetime and not self._may_fail:
-            return needed
-        else:
-            there = np.flatnonzero(lifetime)
-        if arrangement.by_lifetime:
-            needed.reach = self.query_index.longest(self.number, 1 - self.number, leaves, tags.words)
-            needed.lifetime = lifetime
-        return needed if len(there) == batch.length else needed.take(there)
-
-    @property
-    def _may_fail(self) -> bool:
-        """Whether a key could fail, and so must not be asked of rows that no member needs."""
-        return any(may_raise(key) for key in self.common.keys)
-
-    def _needed_by_all(self, batch: Batch) -> Needed:
-        """The same where all members ask for one and the same predicate."""
-        if self.predicate is None:
-            return Needed()
-        known = batch.known
-        if known is not None and known.lineage.knows(self.predicate):
-            there = np.flatnonzero(known.lineage.satisfied(self.predicate, known.tags))
-            return Needed(None if len(there) == batch.length else there)
-        try:
-            there = selected(evaluate_predicate(self.predicate, batch.column, batch.length))
-        except DataError:
-            return Needed(failures=Lineage([self.predicate]).tag(batch.column, batch.length)[1])
-        return Needed(None if len(there) == batch.length else there)
-
-    def _sample(self, lifetime: NDArray) -> None:
-        """Remember how long some rows live."""
-        some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
-        self.lifetimes = np.concatenate([self.lifetimes, some])[-4 * SAMPLE_ROWS :]
-
-    def _sample_tags(self, leaves: NDArray, words: NDArray) -> None:
-        """Remember what some rows satisfy."""
-        some = slice(None, None, 1 + leaves.shape[1] // SAMPLE_ROWS)
-        known = (leaves[:, :0], words[:, :0]) if self.sample is None else self.sample
-        self.sample = (
-            np.hstack([known[0], leaves[:, some]])[:, -4 * SAMPLE_ROWS :],
-            np.hstack([known[1], words[:, some]])[:, -4 * SAMPLE_ROWS :],
-        )
-
     @property
     def refs(self) -> NDArray:
         """Where each row of the batch is kept."""
@@ -315,20 +258,22 @@ class Side:
         """Each row to the shelf of its lifetime; `refs` says where each is."""
         self.takers = self.find_takers(self.leaves, self.words, len(self.ts))
         places = self.places if self.is_numbered else None
-        ends = None if needed.lifetime is None else self.ends_of(needed.lifetime)
-        if ends is None or (len(ends) and (ends == ends[0]).all()):
-            number = self._shelf_of(self.size if ends is None else int(ends[0]))
+        lots = lots_of(self, needed)
+        if len(lots) == 1:
+            number = self._shelf_of(*lots[0][:2])
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births, needed.memory)
             if shelf.takers is not None:
                 shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
+            if len(self.shelves) > 1:
+                self.last_gap = self.come + len(self.come_ts) - 1
             return
+        self.last_gap = self.come + len(self.come_ts) - 1
         self._refs = np.empty(len(self.ts), np.int64)
-        for end in np.unique(ends):
-            rows = np.flatnonzero(ends == end)
-            number = self._shelf_of(int(end))
+        for end, limit, rows in lots:
+            number = self._shelf_of(end, limit)
             shelf = self.shelves[number]
             self._refs[rows] = np.arange(shelf.first_row, shelf.first_row + len(rows)) + (number << ROW_BITS)
             positions = pa.array(rows)
@@ -343,22 +288,14 @@ class Side:
                 shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
-    def ends_of(self, lifetime: NDArray) -> NDArray:
-        """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
-        allowed = self._allowed
-        if allowed is None:
-            return lifetime
-        if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
-            return allowed[-1:]
-        return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
-
-    def _shelf_of(self, lifetime: int) -> int:
-        """Number of the shelf of a lifetime, set up if there is none."""
+    def _shelf_of(self, lifetime: int, rows: int) -> int:
+        """Number of the shelf of a lifetime in time and by place, set up if there is none."""
         for number, shelf in enumerate(self.shelves):
-            if shelf.lifetime == lifetime:
+            if shelf.lifetime == lifetime and shelf.rows == rows:
                 return number
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
+        shelf.rows = rows
         shelf.takers = None if self.dealt is None else RowBuffer("int64")
         if self.memory is not None:
             kinds = ["int32"] * len(self.memory.dimensions) + ["int64"] * self.memory.words
@@ -409,7 +346,13 @@ class Side:
     @property
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
-        return self.by_place or self.arrangement.part is not None or self.arrangement.is_numbered
+        arrangement = self.arrangement
+        return (
+            self.by_place
+            or self.rows_beside is not None
+            or arrangement.part is not None
+            or arrangement.is_numbered
+        )
 
     @property
     def tag_widths(self) -> tuple[int, int]:
@@ -435,13 +378,18 @@ class Side:
 
     def clock(self, ts: NDArray) -> NDArray:
         """What the age of a row is counted from at these times: its age is this less its pos."""
-        return self.come - 1 + self.come_ts.searchsorted(ts, side="right") if self.by_place else ts
+        return self.last_places(ts) if self.by_place else ts
+
+    def last_places(self, ts: NDArray) -> NDArray:
+        """The places of the last rows of the stream at these times, as far as they have come."""
+        return self.come - 1 + self.come_ts.searchsorted(ts, side="right")
 
     def expire(self, now: int) -> None:
         """Drop what no row at `now` or later can meet."""
-        clock = self.come + len(self.come_ts) - 1 if self.by_place else now
+        last_place = self.come + len(self.come_ts) - 1
+        clock = last_place if self.by_place else now
         for shelf in self.shelves:
-            shelf.expire(clock)
+            shelf.expire(clock, last_place)
 
     # -- stored rows --------------------------------------------------------------------------------
 
@@ -460,6 +408,10 @@ class Side:
     def ages(self, ts: NDArray, refs: NDArray) -> NDArray:
         """How old the rows referred to are at these times, in the unit of the window."""
         return self.clock(ts) - self.gathered(lambda shelf: shelf.pos, refs)
+
+    def places_at(self, refs: NDArray) -> NDArray:
+        """Places in the stream of the rows referred to."""
+        return self.gathered(places_on, refs)
 
     def tags_at(self, refs: NDArray) -> tuple[list[NDArray], list[NDArray]]:
         """Leaves and words of the rows referred to."""
@@ -500,22 +452,37 @@ class Side:
 
     # -- members come and go ------------------------------------------------------------------------
 
-    def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
+    def prepare(
+        self, roster: Roster, new: Sequence[Member], arrangement: Arrangement, is_timed: bool = False
+    ) -> bool:
         """Take a changed set of members into account; True if stored rows must be laid out anew.
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
+        is_timed: rows age in time, if they age by place as well.
         """
         predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
+        had_rows = self.by_place, self.rows_beside is not None
         self.arrangement = arrangement
+        self.is_timed = is_timed
+        sizes, by_rows = roster.sizes[self.number], roster.by_rows[self.number]
+        self.by_place = bool(by_rows.any()) and not is_timed
+        self.rows_beside = None
+        if is_timed and by_rows.any():
+            rows, sizes = np.unique(sizes[by_rows]), sizes[~by_rows]
+            merged = arrangement.ends[self.number]
+            ages = len(np.unique(sizes) if merged is None else merged)
+            self.rows_beside = RowsBeside(rows, max(1, ages), merged is not None)
         self.newcomers = new
         self.lifetimes = NO_ROWS
         self.sample = None
-        self.size = int(roster.sizes[self.number].max())
+        self.size = int(sizes.max(initial=0))
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
         ends = arrangement.ends[self.number]
-        self._allowed = None if ends is None else np.array([*(e for e in ends if e < self.size), self.size])
+        self.allowed_ends = (
+            None if ends is None else np.array([*(e for e in ends if e < self.size), self.size])
+        )
         self._add_columns(new)
         self.births_matter = self.oldest_birth < max([member.born[self.number] for member in roster.members])
         self.is_uniform = (
@@ -528,9 +495,16 @@ class Side:
         if self.lineage.predicates != asked:
             self.lineage = Lineage(asked, self.lineage)
         self._asked = self.dealt = None
+        if self.is_numbered:
+            number_rows(self.shelves, self.come + len(self.come_ts), self.last_gap)
+        for shelf in self.shelves:
+            shelf.by_place = self.by_place
+        if had_rows != (self.by_place, self.rows_beside is not None):
+            return True
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
+                shelf.rows = 0 if self.rows_beside is None else self.rows_beside.longest
             return False
         return True
 
@@ -563,6 +537,7 @@ class Side:
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.come + len(former.come_ts)
+        self.last_gap = self.come - 1
         self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
         self.before = former.before[0] + former.found, former.before[1] + former.met
@@ -574,9 +549,13 @@ class Side:
         for shelf in self.shelves:
             shelf._check()
             assert shelf.lifetime <= self.size, "rows are kept longer than any member needs"
-        assert len({shelf.lifetime for shelf in self.shelves}) == len(self.shelves), "two shelves of one age"
+            most = 0 if self.rows_beside is None else self.rows_beside.longest
+            assert shelf.rows <= most, "more rows are kept than any member needs"
+            assert shelf.by_place == self.by_place, "rows leave by the wrong age"
+        ages = {(shelf.lifetime, shelf.rows) for shelf in self.shelves}
+        assert len(ages) == len(self.shelves), "two shelves of one age"
 
 
-def as_matrix(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:
-    """Rows of equal length as one array."""
-    return np.stack(rows) if rows else np.empty((0, length), dtype)
+def places_on(shelf: Shelf) -> RowBuffer:
+    assert shelf.places is not None, "rows of a ROWS window have places"
+    return shelf.places

@@ -22,7 +22,8 @@ from ..shelf import Shelf, filled
 from ..stored_rows import StoredRows, births_of, joined, stored
 from ..types import ARROW_TYPES
 from ..window import FOREVER
-from .side import Side, as_matrix
+from .find_needed import as_matrix, find_needed, lots_of
+from .side import Side
 
 
 def rearrange(side: Side) -> None:
@@ -32,6 +33,7 @@ def rearrange(side: Side) -> None:
     if not stay(side):
         rows = export_rows(side)
         side.shelves = []
+        side.last_gap = side.come + len(side.come_ts) - 1
         if rows is not None:
             load(side, rows)
 
@@ -46,25 +48,29 @@ def retag(side: Side) -> None:
             continue
         batch = batch_of(side, shelf)
         tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
-        miss_failures(side, side.newcomers, failures, shelf.pos.live)
+        places = NO_ROWS if shelf.places is None else shelf.places.live
+        miss_failures(side, side.newcomers, failures, shelf.store.ts.live, places)
         births = [births_of(shelf)] if side.births_matter else []
         memory = [] if side.memory is None else tags_of(batch, side.memory)[0].arrays
         shelf.tag([*tags.leaves, *births], list(tags.words), memory)
     side.tagged_by, side.remembered_by = lineage, side.memory
 
 
-def miss_failures(side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], pos: NDArray) -> None:
+def miss_failures(
+    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
+) -> None:
     """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from
     the start end there, and nobody has its answer.
 
-    pos: ts or place of the rows that were there, by which the failures number them.
+    ts, places: of the rows that were there, by which the failures number them.
     """
     number = side.number
     for failure in failures:
         for member in newcomers:
             if member.predicates[number] == failure.predicate:
+                pos = places if member.by_rows[number] else ts
                 member.missing[number] = max(member.missing[number], int(pos[failure.row]))
-                if side.by_place and member not in side.unfilled:
+                if member.by_rows[number] and member not in side.unfilled:
                     side.unfilled.append(member)
 
 
@@ -82,17 +88,17 @@ def stay(side: Side) -> bool:
     """Leave tagged rows where they are, if all of a shelf live equally long; False if they do not."""
     ends = []
     for shelf in side.shelves:
-        needed = side.needed(batch_of(side, shelf), births_of(shelf))
-        lifetimes = np.array([side.size]) if needed.lifetime is None else side.ends_of(needed.lifetime)
+        needed = find_needed(side, batch_of(side, shelf), births_of(shelf))
         if needed.there is not None or (shelf.places is None) == side.is_numbered:
             return False
-        if (lifetimes != lifetimes[0]).any():
+        lots = lots_of(side, needed)
+        if len(lots) > 1:
             return False
-        ends.append(int(lifetimes[0]))
+        ends.append(lots[0][:2])
     if len(set(ends)) < len(ends):
         return False
     for shelf, end in zip(side.shelves, ends, strict=True):
-        shelf.lifetime = end
+        shelf.lifetime, shelf.rows = end
         if side.is_uniform:
             shelf.leaves, shelf.words = [], []
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
@@ -130,7 +136,7 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
         return rows.arrays[len(side.verified) + side.columns.index(index)]
 
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
-    miss_failures(side, newcomers, failures, rows.places if side.by_place else rows.ts)
+    miss_failures(side, newcomers, failures, rows.ts, rows.places)
     return replace(rows, known=Known(lineage, tags))
 
 
@@ -150,7 +156,7 @@ def load(side: Side, rows: StoredRows) -> None:
     columns = dict(zip(side.columns, rows.arrays[len(side.verified) :], strict=True))
     batch = Batch(rows.ts, [columns.get(i) for i in range(len(side.types))])
     batch.known = rows.known
-    needed = side.needed(batch, rows.births)
+    needed = find_needed(side, batch, rows.births)
     rows = rows if needed.there is None else rows.take(needed.there)
     side.ts, side.places = rows.ts, rows.places
     side.leaves, side.words = needed.leaves, needed.words

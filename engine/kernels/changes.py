@@ -1,0 +1,112 @@
+"""Changes of a window, for one of those who read it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bounds import rows_up_to
+from .jit import kernel
+
+
+@kernel
+def take_changes(  # type: ignore[no-untyped-def]
+    order, times, refs, entering, leaves, words, low, high, bits, out_ts, out_sign, out_ref
+):
+    """The changes whose rows one reader takes, in order, into the outputs, which have room for one more.
+
+    order: int32, of the changes; times, refs: int64 by change; those from `entering` on enter, others leave;
+    leaves: int32[D, n], words: int64[W, n] by change; of the reader low, high: int32[D], bits: int64[W].
+    Returns how many. Written whether taken or not, and kept if it is.
+    """
+    count = np.int64(0)
+    for place in order:
+        i = np.int64(place)
+        taken = np.int64(1)
+        for d in range(len(low)):
+            taken &= np.int64(leaves[d, i] >= low[d]) & np.int64(leaves[d, i] <= high[d])
+        for w in range(len(bits)):
+            taken &= np.int64((words[w, i] & bits[w]) == bits[w])
+        out_ts[count] = times[i]
+        out_sign[count] = 1 if i >= entering else -1
+        out_ref[count] = refs[i]
+        count += taken
+    return count
+
+
+@kernel
+def displace_rows(ts, base, begin, end, size, first, out_ts, out_sign, out_row):  # type: ignore[no-untyped-def]
+    """What the rows [begin, end), which are whole instants, change in a window of the last `size` rows.
+
+    ts: int64 by row, less base; first: no row below it is in the window. At each instant what leaves, then
+    what enters, into the outputs, which have room for twice as many changes as there are rows. Returns how
+    many.
+    """
+    count = np.int64(0)
+    row = begin
+    while row < end:
+        now = ts[row - base]
+        stop = row + 1
+        while stop < end and ts[stop - base] == now:
+            stop += 1
+        for gone in range(max(row - size, first), min(stop - size, row)):
+            out_ts[count] = now
+            out_sign[count] = -1
+            out_row[count] = gone
+            count += 1
+        for come in range(max(row, stop - size), stop):
+            out_ts[count] = now
+            out_sign[count] = 1
+            out_row[count] = come
+            count += 1
+        row = stop
+    return count
+
+
+@kernel
+def find_few(  # type: ignore[no-untyped-def]
+    ts,
+    come,
+    told,
+    until,
+    ref,
+    sizes,
+    low,
+    high,
+    bits,
+    leaves,
+    words,
+    start,
+    out_member,
+    out_ts,
+    out_sign,
+    out_ref,
+):
+    """What enters and leaves the windows of many readers, of the rows of one shelf.
+
+    ts: int64, non-decreasing, of all its rows; those from place `come` on enter, and are not after `until`.
+    told, until: rows leave after the one and up to the other; ref: what is added to a place to refer to the
+    row. sizes: int64[M]; low, high: int32[M, D]; bits: int64[M, W]; leaves: int32[D, n]; words: int64[W, n].
+    Entries go into the outputs from `start` on; returns the next one, -1 if they do not fit. Of one reader,
+    those that leave come first; each kind is in order of time.
+    """
+    count = start
+    for m in range(len(sizes)):
+        size = sizes[m]
+        begin = rows_up_to(told - size, ts, 0, len(ts))
+        end = rows_up_to(until - size, ts, begin, len(ts))
+        for sign in (-1, 1):
+            for i in range(begin, end) if sign < 0 else range(come, len(ts)):
+                taken = True
+                for d in range(low.shape[1]):
+                    taken &= low[m, d] <= leaves[d, i] <= high[m, d]
+                for w in range(bits.shape[1]):
+                    taken &= (words[w, i] & bits[m, w]) == bits[m, w]
+                if taken:
+                    if count == len(out_member):
+                        return -1
+                    out_member[count] = m
+                    out_ts[count] = ts[i] + size if sign < 0 else ts[i]
+                    out_sign[count] = sign
+                    out_ref[count] = ref + i
+                    count += 1
+    return count

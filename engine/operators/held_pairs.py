@@ -1,0 +1,100 @@
+"""Pairs of an instant that is not over, for members that have a ROWS window.
+
+In:      pairs that may belong to a member, found with the rows that have come of their instant so far.
+Kept:    for each such member its pairs of the one instant that both inputs have reached and not passed: as a
+         batch not copied yet (none if the member only counts), and the places of their rows.
+Out:     when the instant is over, those that are in the member's ROWS windows then.
+
+More rows of the instant only displace rows. So what is held is never too little, and members with RANGE
+windows, whose pairs are known at once, wait for nobody.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batch import Batch
+from ..member import Member
+from ..operator import Counters
+from .side import Side
+
+
+class Held(NamedTuple):
+    """Some pairs of a member: by side the places of their rows, None where it has no ROWS window."""
+
+    places: tuple[NDArray | None, NDArray | None]
+    pairs: Batch | None
+
+
+class HeldPairs:
+    """For the members of a join."""
+
+    def __init__(self, sides: tuple[Side, Side], counters: Counters) -> None:
+        self.sides = sides
+        self.counters = counters
+        self.instant: int | None = None
+        """Of the rows being worked, more may come at this time, and pairs are held. None: all is known."""
+        self._ts = 0
+        """When those that are held are."""
+        self._held: dict[Member, list[Held]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def places_of(
+        self, member: Member, refs: tuple[NDArray, NDArray]
+    ) -> tuple[NDArray | None, NDArray | None]:
+        """What must be known of pairs until their instant is over."""
+        left, right = (
+            side.places_at(rows) if by_rows else None
+            for side, rows, by_rows in zip(self.sides, refs, member.by_rows, strict=True)
+        )
+        return left, right
+
+    def first_open(self, ts: NDArray) -> int:
+        """How many pairs, by their times, are of instants that are over."""
+        return len(ts) if self.instant is None else int(ts.searchsorted(self.instant))
+
+    def hold(self, member: Member, refs: tuple[NDArray, NDArray], pairs: Batch | None) -> None:
+        """Keep pairs of the instant; refs: where their rows are kept now."""
+        assert self.instant is not None and (not self._held or self._ts == self.instant), "two instants held"
+        self._ts = self.instant
+        self._held.setdefault(member, []).append(Held(self.places_of(member, refs), pairs))
+
+    def release(self, frontier: int) -> None:
+        """Pass on what is held if all rows below `frontier` have come."""
+        if not self._held or self._ts >= frontier:
+            return
+        held, self._held = self._held, {}
+        last = [int(side.last_places(np.array([self._ts]))[0]) for side in self.sides]
+        for member, parts in held.items():
+            for part in parts:
+                self._pass_on(member, part, last)
+
+    def _pass_on(self, member: Member, part: Held, last: list[int]) -> None:
+        """last: by side the last place of the instant."""
+        young = [
+            of_last - places < size
+            for places, of_last, size in zip(part.places, last, member.sizes, strict=True)
+            if places is not None
+        ]
+        kept = np.flatnonzero(np.logical_and.reduce(young))
+        member.found += len(kept)
+        self.counters.rows_out += len(kept)
+        if part.pairs is not None and len(kept):
+            member.output.put(part.pairs if len(kept) == part.pairs.length else part.pairs.take(kept))
+
+    def forget(self, member: Member) -> None:
+        """A member has gone, or has other windows from the next instant on."""
+        self._held.pop(member, None)
+
+    def _check(self) -> None:
+        for member, parts in self._held.items():
+            assert member.waits, "pairs are held that are known"
+            for part in parts:
+                lengths = {len(places) for places in part.places if places is not None}
+                assert len(lengths) == 1, "places of other pairs"
+                assert part.pairs is None or {part.pairs.length} == lengths, "pairs without places"

@@ -1,0 +1,77 @@
+"""The rows of windows over one stream that are not joined, kept by one operator from the first window on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .common_selects import disconnect
+from .pipeline import Part
+from .plan import StoredWindowNode
+from .queue import BEGINNING, Outlet
+from .stream_store import StreamStore
+from .window_member import WindowMember
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+
+class WindowsInCommon:
+    """The operators at work, those in common by stream and kind of window."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._found: dict[tuple[str, str], StreamStore] = {}
+        self._alone: list[StreamStore] = []
+        """Of windows that were asked for when some of what had come was on its way."""
+
+    def __iter__(self) -> Iterator[StreamStore]:
+        yield from self._found.values()
+        yield from self._alone
+
+    def keeps(self, stream: str) -> bool:
+        """Whether rows of a stream are kept in common."""
+        return any(found == stream for found, _ in self._found)
+
+    def share(self, node: StoredWindowNode, number: int, part: Part) -> Outlet:
+        """A member of the operator that keeps the stream's rows, which is set up if there is none."""
+        stream, kind = node.input.stream, node.window.kind
+        store = self._found.get((stream, kind))
+        if store is None:
+            store = self._found[stream, kind] = self._open(stream, kind)
+        elif self._runtime.is_working:
+            store = self._open(stream, kind)
+            self._alone.append(store)
+        member = WindowMember(part.name, node=node, part=part)
+        ingest = self._runtime.streams[stream]
+        member.started[0] = ingest.output.punctuation if ingest.rows_in else BEGINNING
+        store.add(member)
+        part.windows[number] = store, member
+        return member.output
+
+    def _open(self, stream: str, kind: str) -> StreamStore:
+        runtime, ingest = self._runtime, self._runtime.streams[stream]
+        queue, types = runtime.tapped(stream), ingest.schema.types
+        store: StreamStore
+        if kind == "rows":  # imported when it is first asked for: a query that does without starts faster
+            from .operators.rows_store import RowsStore
+
+            store = RowsStore(stream, types, queue, ingest.rows_in > 0)
+        else:
+            from .operators.window_store import WindowStore
+
+            store = WindowStore(stream, types, queue, runtime._fail_member)
+        runtime._owners[store] = store
+        runtime._ready.enter(store)
+        return store
+
+    def leave(self, store: StreamStore, member: WindowMember) -> None:
+        """A window has gone, and with the last the operator."""
+        member.output.queues.clear()
+        if member in store.members:
+            store.drop(member)
+        if not store.members and store in list(self):
+            disconnect([(self._runtime.streams[store.stream].output, store.inputs[0])])
+            self._runtime._forget(store)
+            self._alone = [one for one in self._alone if one is not store]
+            self._found = {key: one for key, one in self._found.items() if one is not store}

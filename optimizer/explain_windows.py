@@ -1,0 +1,30 @@
+"""Windows whose rows are kept in common as EXPLAIN shows them: what is kept, and who else reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.plan import StoredWindowNode
+from penstock.engine.stream_store import StreamStore
+from penstock.engine.window_member import WindowMember
+
+from .explain_text import some_of, where_lines
+
+
+def describe_window(
+    node: StoredWindowNode, store: StreamStore, member: WindowMember, query: str
+) -> tuple[str, list[str], dict[str, Any]]:
+    """Title, lines and data of a query's window."""
+    lines = [] if node.predicate is None else where_lines(node.predicate)
+    data: dict[str, Any] = {
+        "node": "Window",
+        "window": str(node.window),
+        "predicate": None if node.predicate is None else str(node.predicate),
+        "state_bounded": True,
+    }
+    readers = dict.fromkeys(name for one in store.members if one is not member for name in one.readers)
+    others = [name for name in readers if name != query]
+    if others:
+        lines.append(f"rows of {store.stream} kept once, also for {some_of(others)}")
+        data["rows_shared_with"] = others
+    return f"Window [{node.window}]", lines, data

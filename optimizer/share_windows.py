@@ -1,0 +1,127 @@
+"""Which windows have their rows kept in common: bounded RANGE and ROWS windows of sliding queries that do not
+join.
+
+All of one stream and kind share, whatever their sizes, filters and columns (engine/operators/window_store.py,
+rows_store.py). What
+comes out of such a window says itself when rows leave, so that nobody above it keeps them for that: no Expire
+is needed, and an aggregate keeps its groups alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.engine.expression import Column, Expression
+from penstock.engine.plan import (
+    AggregateNode,
+    ArriveNode,
+    ChangeJoinNode,
+    ExpireNode,
+    LifetimeNode,
+    MemberNode,
+    PlanNode,
+    SelectNode,
+    SourceNode,
+    StoredWindowNode,
+    hops_of,
+    map_inputs,
+    plan_inputs,
+    plan_nodes,
+)
+
+from .plan_changes import has_ends, may_withdraw, select
+from .prune_columns import columns_in, moved_all
+from .share_selects import over_stream
+
+
+def share_windows(plan: PlanNode) -> PlanNode:
+    """The plan with its windows kept together with others'; as it is if it has joins or hops."""
+    joins = MemberNode | ChangeJoinNode | LifetimeNode
+    if hops_of(plan) is not None or any(isinstance(node, joins) for node in plan_nodes(plan)):
+        return plan
+    return share(plan, False)
+
+
+def shared_streams(plan: PlanNode) -> frozenset[str]:
+    """The streams whose rows are kept in common for windows of a plan."""
+    return frozenset(node.input.stream for node in plan_nodes(plan) if isinstance(node, StoredWindowNode))
+
+
+def readers_of(plan: PlanNode) -> frozenset[PlanNode]:
+    """What reads the windows of a plan that shares none: its lowest aggregates, or all of it.
+
+    Queries of which that is the same have it run once, whatever they do with it.
+    """
+    found: set[PlanNode] = set()
+
+    def look(node: PlanNode, reader: PlanNode) -> None:
+        if isinstance(node, ArriveNode):
+            found.add(reader)
+        for below in plan_inputs(node):
+            look(below, node if isinstance(node, AggregateNode) else reader)
+
+    look(plan, plan)
+    return frozenset(found)
+
+
+def is_better_alone(plan: PlanNode) -> bool:
+    """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
+
+    An aggregate that keeps of each row its group and value need not look at the row again when it leaves.
+    """
+    return any(isinstance(node, AggregateNode) for node in plan_nodes(plan))
+
+
+def share(node: PlanNode, announced: bool) -> PlanNode:
+    """announced: whoever reads it wants to be told by rows that enter when they will leave."""
+    match node:
+        case ArriveNode(input=SelectNode(input=SourceNode()) as below) if is_bounded(node):
+            return stored(node, below, announced)
+        case ArriveNode(input=SourceNode() as source) if node.window.kind == "rows" and not node.partition:
+            return StoredWindowNode(named(source), node.window, None)
+        case ExpireNode():
+            shared = share(node.input, False)
+            return ExpireNode(shared) if has_ends(shared) else shared
+        case AggregateNode():
+            announced = wants_ends(node)
+            shared = share(node.input, announced)
+            return replace(node, input=shared, withdrawn=may_withdraw(shared), announced=announced)
+        case SelectNode():
+            return replace(node, input=share(node.input, announced))
+        case _:
+            return map_inputs(node, lambda below: share(below, False))
+
+
+def named(source: SourceNode) -> SourceNode:
+    """The source with its columns named, also if they are all."""
+    return source if source.columns is not None else replace(source, columns=tuple(range(len(source.types))))
+
+
+def is_bounded(node: ArriveNode) -> bool:
+    return node.window.kind == "range" and node.window.size is not None
+
+
+def wants_ends(node: AggregateNode) -> bool:
+    """Whether it has a MIN or MAX straight over a window, which then keeps only what can still become it."""
+    below = node.input
+    while isinstance(below, SelectNode):
+        below = below.input
+    return (
+        isinstance(below, ArriveNode)
+        and is_bounded(below)
+        and any(call.function in ("min", "max") for call in node.calls)
+    )
+
+
+def stored(node: ArriveNode, below: SelectNode, announced: bool) -> PlanNode:
+    """A window over a select of a stream, as one of whole rows with the select's outputs made above it."""
+    source = below.input
+    assert isinstance(source, SourceNode), "a window over a stream"
+    places = tuple(range(len(source.types))) if source.columns is None else source.columns
+    predicate = None if below.predicate is None else over_stream(below.predicate, source.stream, places)
+    own: tuple[Expression, ...] = tuple(Column(type_, i, f"#{i}") for i, type_ in enumerate(source.types))
+    outputs = own if below.outputs is None else below.outputs
+    used = columns_in(*outputs)
+    kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
+    window = StoredWindowNode(kept, node.window, predicate, announced)
+    return select(window, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))
