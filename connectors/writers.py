@@ -189,7 +189,7 @@ def _allow_files(count: int) -> None:
 
 
 def _open_files(limit: int) -> int:
-    """How many files the process has open; to list them takes one more, so without a free one it is the limit."""
+    """How many files the process has open: the limit, if none is free, as to list them takes one."""
     try:
         return len(os.listdir("/dev/fd"))
     except OSError as error:
