@@ -146,4 +146,6 @@ def is_numbered(node: PlanNode) -> bool:
     """Whether its batches say the numbers of their rows: those of a window, all of them."""
     if isinstance(node, SelectNode) and node.predicate is None:
         return is_numbered(node.input)
+    if isinstance(node, StoredWindowNode):
+        return node.whole
     return isinstance(node, WholeWindowNode) and not node.partition

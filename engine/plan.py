@@ -218,12 +218,16 @@ class StoredWindowNode:
 
     predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
     announced: rows that enter say by their ets when the -1 comes.
+    hops: rows come and leave at boundaries; whole: all that are there are given at each of them.
     """
 
     input: SourceNode
     window: Window
     predicate: Expression | None
     announced: bool = False
+    hops: Hops | None = None
+    whole: bool = False
+    label: str = field(default="", compare=False)
 
     @property
     def size(self) -> int:
@@ -237,11 +241,14 @@ class StoredWindowNode:
 
     @property
     def sides(self) -> tuple[MemberSide, MemberSide]:
-        """As a member of a join of which it has one side only."""
-        return (
-            MemberSide(self.window, self.predicate, self.columns),
-            MemberSide(self.window, None, ()),
-        )
+        """As a member of a join of which it has one side only.
+
+        What leaves at a boundary is needed until that is over: rows of a RANGE window for a hop more.
+        """
+        window = self.window
+        if self.hops is not None and window.kind == "range":
+            window = replace(window, size=self.size + self.hops.size)
+        return MemberSide(window, self.predicate, self.columns), MemberSide(window, None, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,7 +520,7 @@ def takes_back(node: PlanNode) -> bool:
 
 def hops_of(plan: PlanNode) -> Hops | None:
     """The boundaries of a hopping query's plan."""
-    windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode)
+    windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode, StoredWindowNode)
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
 
 

@@ -46,7 +46,7 @@ def describe_incremental(
         lines.insert(0, mode_line(label))
     if getattr(node, "whole", None) is not None:
         data.pop("expiry", None)
-        lines = [line for line in lines if not line.startswith(("expiry", "MIN and MAX keep"))]
+        lines = [line for line in lines if not line.startswith(("expiry", "told of", "MIN and MAX keep"))]
     return title, lines, data
 
 

@@ -137,7 +137,11 @@ class Adapter:
         self._alone.remove(query.name)
         if query._pipeline.error is not None:
             return
-        planned = engine._plan(query._bound, query._counting, query.name, None, query._hopping)
+        decided = query._how()
+        planned = engine._plan(
+            query._bound, query._counting, query.name, None, query._hopping,
+            None if decided is None else lambda *_: decided,
+        )  # fmt: skip
         planned = engine._with_others(query.name, planned)
         if not query.count and not any(runtime.streams[one].rows_in for one in query.streams):
             runtime.start_again(query.name, planned.node)
@@ -188,6 +192,7 @@ class Adapter:
         planned = engine._plan(
             query._bound, query._counting, query.name, None, query._hopping, lambda *_: found
         )
+        planned = self.alter(query, planned)
         query._keep_complete_from()
         query._next_decided = planned.node, found
         engine._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
