@@ -117,8 +117,10 @@ def rows_of(part: Part, number: int) -> int | None:
     operator: Operator | None = part.operators.get(number)
     if operator is not None:
         return operator.counters.rows_out
-    shares: Mapping[int, tuple[object, PaneMember | WindowMember]] = part.panes | part.windows
-    return shares[number][1].found if number in shares else None
+    members: list[PaneMember | WindowMember] = [
+        shares[number][1] for shares in (part.panes, part.windows) if number in shares
+    ]
+    return members[0].found if members else None
 
 
 def rows_kept(part: Part, number: int) -> int | None:

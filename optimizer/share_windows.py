@@ -23,7 +23,9 @@ from penstock.engine.plan import (
     SelectNode,
     SourceNode,
     StoredWindowNode,
+    TallyNode,
     WholeWindowNode,
+    hops_of,
     map_inputs,
     plan_inputs,
     plan_nodes,
@@ -69,9 +71,17 @@ def readers_of(plan: PlanNode) -> frozenset[PlanNode]:
 def is_better_alone(plan: PlanNode) -> bool:
     """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
 
-    An aggregate that keeps of each row its group and value need not look at the row again when it leaves.
+    An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
+    boundaries that is so of set operations too; and a whole window of its own gives rows without copying.
     """
-    return any(isinstance(node, AggregateNode) for node in plan_nodes(plan))
+    nodes = list(plan_nodes(plan))
+    is_hopping = hops_of(plan) is not None
+    return any(
+        isinstance(node, AggregateNode)
+        or (is_hopping and isinstance(node, TallyNode))
+        or (isinstance(node, StoredWindowNode) and node.whole)
+        for node in nodes
+    )
 
 
 def share(node: PlanNode, announced: bool) -> PlanNode:

@@ -1,7 +1,7 @@
 """Other plans for queries at work, by what was measured: looked for between two pushes, now and then.
 
-An aggregate that has the only window over a stream keeps what it needs by itself. When another window comes,
-rows are kept in common, and it goes over to that as soon as they are all there.
+A query that has the only window over a stream keeps what it needs by itself, if that takes less time. When
+another window comes, rows are kept in common, and it goes over to that as soon as they are all there.
 
 Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
 million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries

@@ -129,9 +129,7 @@ def windows_at_hops(
     member.number += int(ts.searchsorted(reach_of(lane, end), side="right"))
 
 
-def rows_between(
-    side: Side, demand: Demand, place: int, after: int, until: int
-) -> tuple[NDArray, NDArray]:
+def rows_between(side: Side, demand: Demand, place: int, after: int, until: int) -> tuple[NDArray, NDArray]:
     """Times of and references to the rows that one of those who demand takes, with a ts after one time and up
     to another, in their order."""
     times, refs = [NO_ROWS], [NO_ROWS]

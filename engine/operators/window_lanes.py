@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..kernels.deal import order_runs
 from ..kernels.pairs import ROW_BITS
 from ..lineage import Demand
+from ..plan import StoredWindowNode
 from ..roster import Roster
 from ..shelf import Shelf
 from ..window_member import WindowMember
@@ -63,9 +64,7 @@ class Runs:
         """What is added from now on enters."""
         self._entering = sum(map(len, self._times))
 
-    def put(
-        self, times: NDArray, refs: NDArray, leaves: Sequence[NDArray], words: Sequence[NDArray]
-    ) -> None:
+    def put(self, times: NDArray, refs: NDArray, leaves: Sequence[NDArray], words: Sequence[NDArray]) -> None:
         """Add a run of changes, in order of time, with the tags of their rows."""
         self._times.append(times)
         self._refs.append(refs)
@@ -75,7 +74,7 @@ class Runs:
     def add(
         self, shelf: Shelf, number: int, rows: range, times: NDArray, places: NDArray | None = None
     ) -> None:
-        """Add rows of a shelf, by its number, with the times of their changes; places: of these, only some."""
+        """Add rows of a shelf, by its number, with the times of their changes; places: only some of them."""
         refs = np.arange(rows.start, rows.stop) + (number << ROW_BITS)
         tags = [[one.run(rows.start, rows.stop) for one in kind] for kind in (shelf.leaves, shelf.words)]
         if places is not None and len(places) < len(rows):
@@ -121,6 +120,17 @@ def lanes_of(roster: Roster, demand: Demand, side: Side) -> list[Lane]:
         members = [one for i in here.tolist() if isinstance(one := roster.members[i], WindowMember)]
         lanes.append(Lane(size, members, own, index_lane(own, side)))
     return lanes
+
+
+def announced_ends(
+    side: Side, node: StoredWindowNode, ts: NDArray, sign: NDArray, refs: NDArray
+) -> NDArray | None:
+    """When the rows of changes leave, if whoever reads them asks for that."""
+    if not node.announced:
+        return None
+    if node.hops is None:
+        return np.where(sign > 0, ts + node.size, ts)
+    return node.hops.up(side.gathered(lambda shelf: shelf.store.ts, refs) + node.size)
 
 
 def as_rows(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:

@@ -50,7 +50,16 @@ from .shared_select import MAX_ENTRIES, RowIndex
 from .side import Side
 from .stored_side import rearrange
 from .take_rows import Fault, take_rows
-from .window_lanes import EARLIEST, Lane, Runs, WindowChanges, as_rows, ends_of, lanes_of
+from .window_lanes import (
+    EARLIEST,
+    Lane,
+    Runs,
+    WindowChanges,
+    announced_ends,
+    as_rows,
+    ends_of,
+    lanes_of,
+)
 
 STEP_ROWS = 32_768
 MOST_CHANGES = 1 << 22  # of all members in flight
@@ -334,10 +343,7 @@ class WindowStore:
         self, member: WindowMember, views: dict[int, View], ts: NDArray, sign: NDArray, rows: NDArray
     ) -> None:
         self._views(member, views)
-        ets = None
-        if member.node.announced:
-            ets = np.where(sign > 0, ts + member.node.size if member.node.hops is None else self._ends(member, rows), ts)
-        give(self, member, views, ts, sign, rows, ets)
+        give(self, member, views, ts, sign, rows, announced_ends(self._side, member.node, ts, sign, rows))
 
     def _views(self, member: WindowMember, known: dict[int, View]) -> list[View]:
         """The columns that a member asks for, as they are now; those looked up are added to the known."""
@@ -345,11 +351,6 @@ class WindowStore:
             if column not in known:
                 known[column] = self._side.view(column)
         return [known[column] for column in member.node.columns]
-
-    def _ends(self, member: WindowMember, refs: NDArray) -> NDArray:
-        """When rows leave a member's window."""
-        hops, ends = member.node.hops, self._side.gathered(lambda shelf: shelf.store.ts, refs) + member.node.size
-        return ends if hops is None else hops.up(ends)
 
     # -- time ---------------------------------------------------------------------------------------
 

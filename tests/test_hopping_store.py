@@ -1,0 +1,348 @@
+"""Windows of hopping queries whose rows are kept once, with those of sliding ones: each query answers what it
+would answer alone.
+
+Queries are drawn, added, altered and dropped at drawn moments between drawn pushes, in drawn modes, under
+drawn schedules; each is held against an engine of its own, in which it was from the start and nothing is
+shared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import plain, rows_of
+from test_reassign_modes import in_drawn_modes
+from test_shared_select import CONDITIONS, FAILING
+from test_window_store import bad_instant, changes_of, cramped, folded, make, scheduler, stream
+
+import penstock
+from penstock import adapt
+from penstock.engine.hops import Hops
+from penstock.optimizer.reassign_modes import Watch
+from penstock.query import EPOCH, NEVER
+
+TEMPLATES = [
+    "SELECT k, v FROM s [{w}]{where} {hop} EMIT DELTA",
+    "SELECT k + 1 AS n, t FROM s [{w}]{where} {hop}",
+    "SELECT DISTINCT k, b FROM s [{w}]{where} {hop} EMIT DELTA",
+    "SELECT DISTINCT k + 1 AS n FROM s [{w}]{where} {hop}",
+    "SELECT k, COUNT(DISTINCT v) AS n, MAX(v) AS hi FROM s [{w}]{where} GROUP BY k {hop} EMIT DELTA",
+    "SELECT COUNT(DISTINCT t) AS n, MIN(k) AS lo FROM s [{w}]{where} {hop}",
+    "SELECT k FROM s [{w}]{where} EXCEPT ALL SELECT k FROM s [{u}] WHERE v > 0.5 {hop}",
+    "SELECT k FROM s [{w}]{where} UNION ALL SELECT k FROM s [{u}] {hop} EMIT DELTA",
+    "SELECT k FROM s [{w}]{where} INTERSECT SELECT k FROM s [{u}] {hop} EMIT DELTA",
+    "SELECT n, COUNT(*) AS m FROM (SELECT k, COUNT(*) AS n FROM s [{w}]{where} GROUP BY k) GROUP BY n {hop}",
+]  # fmt: skip
+SLIDING = [
+    "SELECT k, v FROM s [{w}]{where} EMIT CHANGES",
+    "SELECT k, COUNT(*) AS n, MAX(v) AS hi FROM s [{w}]{where} GROUP BY k",
+    "SELECT DISTINCT t FROM s [{w}]{where}",
+]
+MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
+EVERY_INSTANT = Hops(1)
+RANGES = [f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A text, with a place for its windows, and how it is to be run."""
+
+    template: str
+    windows: tuple[str, str]
+    modes: str | None = None
+    hops: Hops = EVERY_INSTANT
+
+    @property
+    def sql(self) -> str:
+        return self.template.format(w=self.windows[0], u=self.windows[1])
+
+    def start(self, engine: penstock.Engine, **more: Any) -> penstock.Query:
+        options = {} if self.modes is None else {"modes": self.modes}
+        return engine.query(self.sql, **options, **more)
+
+
+@st.composite
+def asked(draw: st.DrawFn, conditions: list[str] = CONDITIONS, windows: list[str] = RANGES) -> Ask:
+    where = draw(st.one_of(st.just(""), st.sampled_from(conditions).map(" WHERE {}".format)))
+    both = draw(st.sampled_from(windows)), draw(st.sampled_from(windows))
+    if draw(st.integers(0, 4)) == 0:
+        return Ask(draw(st.sampled_from(SLIDING)).replace("{where}", where), both)
+    hops = Hops(draw(st.sampled_from([1, 2, 3, 5, 7])), draw(st.sampled_from([0, 0, 2])))
+    hop = f"HOP BY {hops.size} us ORIGIN TIMESTAMP '1970-01-01 00:00:00.00000{hops.origin}'"
+    template = draw(st.sampled_from(TEMPLATES)).replace("{where}", where).replace("{hop}", hop)
+    return Ask(template, both, draw(st.sampled_from(MODES)), hops)
+
+
+def answers_of(query: penstock.Query) -> Counter[Any]:
+    """What has come: of whole answers their rows by hop, of others the net changes by instant."""
+    if query.schema.names[1] == "_diff":
+        return changes_of(query)
+    rows = rows_of(query.results())
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows), "answers out of time order"
+    return Counter((ts, plain(tuple(row))) for ts, *row in rows)
+
+
+@dataclass
+class Running:
+    """A query among others, and alone from the start."""
+
+    ask: Ask
+    query: penstock.Query
+    solo: penstock.Engine
+    from_start: bool
+    seen: list[Counter[Any]] = field(default_factory=lambda: [Counter(), Counter()])
+
+    def check(self) -> None:
+        """Whoever was there from the start has given the same by now; of all, the answers are kept."""
+        new = answers_of(self.query), answers_of(self.solo.queries["alone"])
+        assert not self.from_start or new[0] == new[1], self.ask
+        for one, more in zip(self.seen, new, strict=True):
+            one.update(more)
+
+    def check_answers(self, end: int) -> None:
+        """From `complete_from` on the answers are those of the query that was there from the start."""
+        since = self.query.complete_from
+        if since == NEVER:
+            return
+        begin = 0 if since is None else round((since - EPOCH).total_seconds() * 1e6)
+        is_changes = self.query.schema.names[1] == "_diff"
+        for instant in range(self.ask.hops.first(begin), end, self.ask.hops.size):
+            if is_changes:
+                answers = [folded(one, instant) for one in self.seen]
+            else:
+                answers = [Counter({k: n for k, n in one.items() if k[0] == instant}) for one in self.seen]
+            assert answers[0] == answers[1], f"{self.ask} at {instant}, exact from {begin}"
+
+    def alter(self, size: str, come: pa.Table, now: int | None) -> None:
+        """From now on with another window, and held against a query that always had that."""
+        engine = self.query._engine
+        engine.execute(f"ALTER QUERY {self.query.name} SET WINDOW {size}")
+        window = f"RANGE {size}" if "us" in size else f"ROWS {size.split()[0]}"
+        self.ask = replace(self.ask, windows=(window, window))
+        self.solo, self.from_start = solo(self.ask, come, now), False
+        self.seen[1].clear()
+
+
+def solo(ask: Ask, come: pa.Table, now: int | None) -> penstock.Engine:
+    """An engine for one query, which has seen what had come by now."""
+    engine = make(sharing="unshared")
+    ask.start(engine, name="alone")
+    if come.num_rows:
+        engine.push("s", come)
+    if now is not None:
+        engine.advance(now)
+    return engine
+
+
+def redrawn_modes(draw: Any, stack: ExitStack) -> None:
+    """Let modes change at drawn moments."""
+
+    def look(self: Watch, plan: Any, *given: Any) -> Any:
+        return in_drawn_modes(draw, plan, given[-1]) if draw(st.integers(0, 3)) == 0 else None
+
+    stack.enter_context(mock.patch.object(adapt, "LOOK_ROWS", 0))
+    stack.enter_context(mock.patch.object(adapt, "LOOK_ROWS_EACH", 0))
+    stack.enter_context(mock.patch.object(Watch, "look", look))
+
+
+def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
+    """Drawn queries that come, go and change."""
+    with ExitStack() as stack:
+        cramped(draw, stack)
+        redrawn_modes(draw, stack)
+        rows = draw(stream())
+        engine = make(scheduler=scheduler(draw))
+        engine._adapter.look_at_modes_after = 0
+        running: list[Running] = []
+
+        def add(at: int, now: int | None) -> None:
+            ask = draw(asked(windows=windows))
+            running.append(Running(ask, ask.start(engine), solo(ask, rows.slice(0, at), now), not at))
+
+        for _ in range(draw(st.integers(1, 3))):
+            add(0, None)
+        at, now = 0, None
+        while at < rows.num_rows:
+            piece = rows.slice(at, draw(st.integers(1, 8)))
+            for one in (engine, *(asked.solo for asked in running)):
+                one.push("s", piece)
+            at += piece.num_rows
+            now = None
+            if draw(st.integers(0, 2)) == 0:
+                last = piece["ts"].cast(pa.int64())[-1].as_py()
+                following = rows["ts"].cast(pa.int64())[at].as_py() if at < rows.num_rows else last + 30
+                now = draw(st.integers(last, following))
+                for one in (engine, *(asked.solo for asked in running)):
+                    one.advance(now)
+            engine._runtime._check()
+            for one in running:
+                one.check()
+            if len(running) > 1 and draw(st.integers(0, 3)) == 0:
+                running.pop(draw(st.integers(0, len(running) - 1))).query.drop()
+            if len(running) < 6 and draw(st.booleans()):
+                add(at, now)
+            if draw(st.integers(0, 4)) == 0:
+                draw(st.sampled_from(running)).alter(draw(st.sampled_from(sizes)), rows.slice(0, at), now)
+            if draw(st.integers(0, 5)) == 0:
+                names = [one.query.name for one in running]
+                engine = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
+                for one, name in zip(running, names, strict=True):
+                    one.query = engine.queries[name]
+        end = rows["ts"].cast(pa.int64())[-1].as_py() + 60
+        for one in (engine, *(asked.solo for asked in running)):
+            one.advance(end)
+        for one in (engine, *(asked.solo for asked in running)):
+            one.close()
+        for one in running:
+            one.check()
+            one.check_answers(end)
+        engine._runtime._check()
+
+
+@settings(max_examples=120)
+@given(st.data())
+def test_drawn_queries_that_come_go_and_change(data: st.DataObject) -> None:
+    drive(data.draw, RANGES, ["2 us", "4 us", "11 us"])
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_who_fails_stops_alone(data: st.DataObject) -> None:
+    """Those whose condition fails on a row stop there, the others go on as if they had been alone."""
+    draw = data.draw
+    with ExitStack() as stack:
+        cramped(draw, stack)
+        rows = draw(stream(12))
+        engine = make(scheduler=scheduler(draw))
+        asks = [draw(asked(FAILING)) for _ in range(draw(st.integers(1, 3)))] + [draw(asked())]
+        alive = [Running(ask, ask.start(engine), solo(ask, rows.slice(0, 0), None), True) for ask in asks]
+        at = 0
+        while at < rows.num_rows:
+            piece = rows.slice(at, draw(st.integers(1, 8)))
+            at += piece.num_rows
+            failed = False
+            try:
+                engine.push("s", piece)
+            except penstock.DataError:
+                failed = True
+            for one in list(alive):
+                try:
+                    one.solo.push("s", piece)
+                except penstock.DataError:
+                    assert failed and one.query._pipeline.error is not None, one.ask
+                    alive.remove(one)
+                    first = bad_instant(one.ask.sql, rows)
+                    new = answers_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
+                    assert all(ts <= first for ts, _ in new), "it went on beyond its failure"
+                else:
+                    assert one.query._pipeline.error is None, one.ask
+                    one.check()
+            engine._runtime._check()
+
+
+def test_a_hundred_hopping_windows_keep_the_rows_of_one() -> None:
+    """Whatever their sizes, hops, modes, filters and columns."""
+    rng = np.random.default_rng(7)
+    count = 20_000
+    rows = {
+        "ts": np.arange(count) * 10, "k": rng.integers(0, 8, count), "v": rng.random(count),
+        "t": np.array(["text"] * count), "b": rng.random(count) < 0.5,
+    }  # fmt: skip
+    engine, alone = make(), make()
+    longest = "SELECT ts, k, v, t, b FROM s [RANGE 90 MILLISECONDS] HOP BY 10 MILLISECONDS EMIT DELTA"
+    alone.query(longest)
+    engine.query(longest)
+    for i in range(1, 90):
+        where = f"v > {i / 200}" if i % 2 else f"k <= {i % 8}"
+        what = ["k, v", "t", "DISTINCT k, b", "COUNT(DISTINCT k) AS n", "DISTINCT t"][i % 5]
+        tail = f"HOP BY {1 + i % 9} MILLISECONDS EMIT {'DELTA' if i % 3 else 'COMPLETE'}"
+        sql = f"SELECT {what} FROM s [RANGE {i} MILLISECONDS] WHERE {where} {tail}"
+        engine.query(sql, modes=MODES[i % 6])
+    for one in (engine, alone):
+        one.push("s", rows)
+    (store,), (single,) = engine._runtime.windows, alone._runtime.windows
+    assert len(store.members) > 80
+    assert store.state_rows == single.state_rows == 10_000, "the rows of a window and a hop"
+    assert store.state_bytes < 2 * single.state_bytes
+    (group,) = (one for one in engine.stats()["groups"] if one["strategy"] == "windows")
+    assert [one["state_rows"] for one in group["operators"]] == [10_000] and len(group["queries"]) == 90
+
+
+def test_a_hopping_query_goes_over_when_it_is_not_alone() -> None:
+    """Alone a set operation has a window of its own; another window brings both to the store."""
+    engine = make()
+    sql = "SELECT DISTINCT k FROM s [RANGE 6 us] HOP BY 2 us EMIT DELTA"
+    query = engine.query(sql, name="first", modes="CICO")
+
+    def push(first: int, last: int, into: penstock.Engine) -> None:
+        for ts in range(first, last):
+            into.push("s", {"ts": [ts], "k": [ts % 5], "v": [1.0], "t": ["x"], "b": [True]})
+
+    push(1, 8, engine)
+    assert not list(engine._runtime.windows)
+    engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 HOP BY 3 us EMIT DELTA", name="other")
+    (store,) = engine._runtime.windows
+    push(8, 12, engine)
+    assert engine._runtime.is_replanned("first"), "of the rows before 8 some are still in its window"
+    push(12, 18, engine)
+    assert not engine._runtime.is_replanned("first")
+    assert {name for member in store.members for name in member.readers} == {"first", "other"}
+    assert "rows of s kept once, also for other" in engine.explain()
+    assert query.complete_from is None and {one.node.whole for one in store.members} == {True, False}
+    alone = make(sharing="unshared")
+    alone.query(sql, name="alone")
+    push(1, 18, alone)
+    assert answers_of(query) == answers_of(alone.queries["alone"])
+
+
+def test_who_comes_late_is_given_what_others_have_kept() -> None:
+    """Rows are kept for a hop beyond the window, so that what leaves at a boundary is there until then."""
+    engine = make()
+    engine.query("SELECT k, v FROM s [RANGE 10 us] WHERE k > 0 HOP BY 3 us EMIT DELTA")
+    for ts in range(1, 21):
+        engine.push("s", {"ts": [ts], "k": [ts % 3], "v": [ts / 4], "t": ["x"], "b": [True]})
+
+    def since(sql: str) -> int | None:
+        found = engine.query(sql).complete_from
+        return None if found is None else round((found - EPOCH).total_seconds() * 1e6)
+
+    assert since("SELECT DISTINCT k FROM s [RANGE 4 us] WHERE k > 1 HOP BY 5 us EMIT DELTA") == 20
+    assert since("SELECT v FROM s [RANGE 13 us] WHERE k = 2 HOP BY 4 us EMIT DELTA") == 20
+    assert since("SELECT v FROM s [RANGE 15 us] WHERE k = 2 EMIT CHANGES") == 22, "those up to 7 are gone"
+    assert since("SELECT v FROM s [RANGE 5 us] HOP BY 1 us EMIT DELTA") == 25, "k = 0 was never kept"
+    assert since("SELECT t FROM s [RANGE 5 us] WHERE k > 1 HOP BY 1 us EMIT DELTA") == 25, "nobody had kept t"
+
+
+@pytest.mark.parametrize("options", [{"sharing": "unshared"}, {"expiry": "nta"}, {"execution": "taat"}])
+def test_who_is_to_keep_its_own_rows_does(options: dict[str, Any]) -> None:
+    engine = make(**options)
+    for size in (5, 9):
+        engine.query(f"SELECT k FROM s [RANGE {size} us] HOP BY 2 us EMIT DELTA")
+    assert not list(engine._runtime.windows)
+
+
+def test_long_silence_costs_no_boundaries() -> None:
+    """A year of microseconds between two rows."""
+    engine = make()
+    modes = ("DIDO", "CICO")
+    queries = [
+        engine.query(f"SELECT DISTINCT k FROM s [RANGE {5 + i} us] HOP BY 1 us EMIT DELTA", modes=mode)
+        for i, mode in enumerate(modes)
+    ]
+    for ts in (3, 365 * 86_400_000_000):
+        engine.push("s", {"ts": [ts], "k": [1], "v": [1.0], "t": ["x"], "b": [True]})
+    engine.advance(365 * 86_400_000_000 + 30)
+    year = 365 * 86_400_000_000
+    for i, query in enumerate(queries):
+        assert [row[:2] for row in rows_of(query.results())] == [
+            (3, 1), (8 + i, -1), (year, 1), (year + 5 + i, -1)
+        ]  # fmt: skip
