@@ -89,10 +89,16 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
     match node:
         case ArriveNode() | WholeWindowNode() if is_bounded(node) and isinstance(node.input, SelectNode):
             return stored(node, node.input, announced)
-        case ArriveNode(input=SourceNode() as source, hops=None) if (
-            node.window.kind == "rows" and not node.partition
+        case (
+            ArriveNode(input=SourceNode() as source)
+            | WholeWindowNode(input=SourceNode() as source, ticks=None)
         ):
-            return StoredWindowNode(named(source), node.window, None)
+            if node.window.kind != "rows" or node.partition:
+                return node
+            whole = isinstance(node, WholeWindowNode)
+            return StoredWindowNode(
+                named(source), node.window, None, hops=node.hops, whole=whole, label=node.label
+            )
         case ExpireNode():
             shared = share(node.input, False)
             return ExpireNode(shared) if has_ends(shared) else shared

@@ -26,6 +26,7 @@ from test_window_store import bad_instant, changes_of, cramped, folded, make, sc
 
 import penstock
 from penstock import adapt
+from penstock.engine import hop_steps
 from penstock.engine.hops import Hops
 from penstock.optimizer.reassign_modes import Watch
 from penstock.query import EPOCH, NEVER
@@ -49,6 +50,7 @@ SLIDING = [
 ]
 MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
 EVERY_INSTANT = Hops(1)
+ROWS = [*(f"ROWS {size}" for size in (1, 2, 3, 5, 9)), "RANGE 5 us"]
 RANGES = [f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)]
 
 
@@ -212,6 +214,13 @@ def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
 @given(st.data())
 def test_drawn_queries_that_come_go_and_change(data: st.DataObject) -> None:
     drive(data.draw, RANGES, ["2 us", "4 us", "11 us"])
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_drawn_queries_over_rows_windows(data: st.DataObject) -> None:
+    with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
+        drive(data.draw, ROWS, ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
 
 
 @settings(max_examples=40)
