@@ -147,5 +147,5 @@ def is_numbered(node: PlanNode) -> bool:
     if isinstance(node, SelectNode) and node.predicate is None:
         return is_numbered(node.input)
     if isinstance(node, StoredWindowNode):
-        return node.whole
+        return node.whole and not node.partition
     return isinstance(node, WholeWindowNode) and not node.partition

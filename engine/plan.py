@@ -219,6 +219,7 @@ class StoredWindowNode:
     predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
     announced: rows that enter say by their ets when the -1 comes.
     hops: rows come and leave at boundaries; whole: all that are there are given at each of them.
+    partition: columns of the stream, for a ROWS window each.
     """
 
     input: SourceNode
@@ -227,6 +228,7 @@ class StoredWindowNode:
     announced: bool = False
     hops: Hops | None = None
     whole: bool = False
+    partition: tuple[int, ...] = ()
     label: str = field(default="", compare=False)
 
     @property

@@ -25,7 +25,6 @@ from penstock.engine.plan import (
     StoredWindowNode,
     TallyNode,
     WholeWindowNode,
-    hops_of,
     map_inputs,
     plan_inputs,
     plan_nodes,
@@ -72,15 +71,13 @@ def is_better_alone(plan: PlanNode) -> bool:
     """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
 
     An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
-    boundaries that is so of set operations too; and a whole window of its own gives rows without copying.
+    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows without copying.
     """
     nodes = list(plan_nodes(plan))
-    is_hopping = hops_of(plan) is not None
-    return any(
-        isinstance(node, AggregateNode)
-        or (is_hopping and isinstance(node, TallyNode))
-        or (isinstance(node, StoredWindowNode) and node.whole)
-        for node in nodes
+    windows = [node for node in nodes if isinstance(node, StoredWindowNode)]
+    is_range = any(window.hops is not None and window.window.kind == "range" for window in windows)
+    return any(isinstance(node, AggregateNode) for node in nodes) or (
+        is_range and (any(isinstance(node, TallyNode) for node in nodes) or any(one.whole for one in windows))
     )
 
 
@@ -93,12 +90,7 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
             ArriveNode(input=SourceNode() as source)
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
         ):
-            if node.window.kind != "rows" or node.partition:
-                return node
-            whole = isinstance(node, WholeWindowNode)
-            return StoredWindowNode(
-                named(source), node.window, None, hops=node.hops, whole=whole, label=node.label
-            )
+            return stored_rows(node, named(source)) if node.window.kind == "rows" else node
         case ExpireNode():
             shared = share(node.input, False)
             return ExpireNode(shared) if has_ends(shared) else shared
@@ -110,6 +102,14 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
             return replace(node, input=share(node.input, announced))
         case _:
             return map_inputs(node, lambda below: share(below, False))
+
+
+def stored_rows(node: ArriveNode | WholeWindowNode, source: SourceNode) -> PlanNode:
+    """A ROWS window over a stream; what of it is asked for is found above it."""
+    assert source.columns is not None, "the columns are named"
+    partition = tuple(source.columns[i] for i in node.partition)
+    whole = isinstance(node, WholeWindowNode)
+    return StoredWindowNode(source, node.window, None, False, node.hops, whole, partition, node.label)
 
 
 def named(source: SourceNode) -> SourceNode:
@@ -144,5 +144,5 @@ def stored(node: ArriveNode | WholeWindowNode, below: SelectNode, announced: boo
     used = columns_in(*outputs)
     kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
     whole = isinstance(node, WholeWindowNode)
-    window = StoredWindowNode(kept, node.window, predicate, announced, node.hops, whole, node.label)
+    window = StoredWindowNode(kept, node.window, predicate, announced, node.hops, whole, label=node.label)
     return select(window, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))

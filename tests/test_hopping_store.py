@@ -50,6 +50,7 @@ SLIDING = [
 ]
 MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
 EVERY_INSTANT = Hops(1)
+PARTITIONS = [f"PARTITION BY {by} ROWS {size}" for by in ("k", "t", "k, b") for size in (1, 2, 4)]
 ROWS = [*(f"ROWS {size}" for size in (1, 2, 3, 5, 9)), "RANGE 5 us"]
 RANGES = [f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)]
 
@@ -76,7 +77,7 @@ class Ask:
 def asked(draw: st.DrawFn, conditions: list[str] = CONDITIONS, windows: list[str] = RANGES) -> Ask:
     where = draw(st.one_of(st.just(""), st.sampled_from(conditions).map(" WHERE {}".format)))
     both = draw(st.sampled_from(windows)), draw(st.sampled_from(windows))
-    if draw(st.integers(0, 4)) == 0:
+    if draw(st.integers(0, 2 if windows is PARTITIONS else 4)) == 0:
         return Ask(draw(st.sampled_from(SLIDING)).replace("{where}", where), both)
     hops = Hops(draw(st.sampled_from([1, 2, 3, 5, 7])), draw(st.sampled_from([0, 0, 2])))
     hop = f"HOP BY {hops.size} us ORIGIN TIMESTAMP '1970-01-01 00:00:00.00000{hops.origin}'"
@@ -223,6 +224,13 @@ def test_drawn_queries_over_rows_windows(data: st.DataObject) -> None:
         drive(data.draw, ROWS, ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
 
 
+@settings(max_examples=120)
+@given(st.data())
+def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
+    with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
+        drive(data.draw, PARTITIONS, ["2 ROWS", "11 us"])
+
+
 @settings(max_examples=40)
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
@@ -355,3 +363,64 @@ def test_long_silence_costs_no_boundaries() -> None:
         assert [row[:2] for row in rows_of(query.results())] == [
             (3, 1), (8 + i, -1), (year, 1), (year + 5 + i, -1)
         ]  # fmt: skip
+
+
+def test_windows_of_partitions_keep_rows_once() -> None:
+    """Whatever they are partitioned by, and however many rows they hold."""
+    rng = np.random.default_rng(7)
+    count = 5_000
+    rows = {
+        "ts": np.arange(count), "k": rng.integers(0, 50, count), "v": rng.random(count),
+        "t": np.array(["text"] * count), "b": rng.random(count) < 0.5,
+    }  # fmt: skip
+    engine = make()
+    for size in range(1, 20):
+        engine.query(f"SELECT k, v FROM s [PARTITION BY k ROWS {size}] WHERE v > {size / 30} EMIT CHANGES")
+        engine.query(f"SELECT DISTINCT b FROM s [PARTITION BY k ROWS {size}]")
+        for emit in ("DELTA", "COMPLETE"):
+            engine.query(f"SELECT t FROM s [PARTITION BY k ROWS {size}] HOP BY {size} us EMIT {emit}")
+    engine.push("s", rows)
+    (store,) = engine._runtime.windows
+    assert len(store.members) > 60
+    most, waiting = 50 * 19, 19  # rows of a hop that is not over are in nobody's window
+    assert most <= store.state_rows <= most + waiting
+    engine.query("SELECT b FROM s [PARTITION BY b ROWS 100] EMIT CHANGES")
+    engine.push("s", {**rows, "ts": rows["ts"] + count})
+    assert list(engine._runtime.windows) == [store]
+    kept = store.state_rows
+    assert most <= kept <= most + waiting, "the last rows of each b are among the last of each k"
+    (group,) = (one for one in engine.stats()["groups"] if one["strategy"] == "windows")
+    assert [one["state_rows"] for one in group["operators"]] == [kept]
+
+
+def test_late_windows_of_partitions() -> None:
+    """Who asks for no more than is kept is exact at once; what is gone of a silent partition never comes."""
+    engine = make()
+
+    def push(first: int, last: int) -> None:
+        for ts in range(first, last):
+            text = f"t{ts}"
+            engine.push("s", {"ts": [ts], "k": [ts % 2], "v": [ts / 4], "t": [text], "b": [True]})
+
+    early = "SELECT k, ts, v FROM s [PARTITION BY k ROWS {}] {}"
+    engine.query(early.format(3, "EMIT CHANGES"))
+    push(1, 4)
+    whole = engine.query(early.format(9, "EMIT CHANGES"), name="whole")
+    assert whole.complete_from.microsecond == 3, "no row has been dropped yet"
+    other = engine.query("SELECT b, k, ts FROM s [PARTITION BY k ROWS 1] EMIT CHANGES", name="other")
+    assert other.complete_from == NEVER, "nobody has kept b"
+    whole.drop()
+    push(4, 12)
+    fewer = engine.query("SELECT MAX(v) AS hi FROM s [PARTITION BY k ROWS 2]")
+    hops = engine.query(early.format(3, "HOP BY 2 us EMIT DELTA"))
+    more = engine.query(early.format(4, "EMIT CHANGES"))
+    by_both = engine.query("SELECT k, ts FROM s [PARTITION BY k, v ROWS 1] EMIT CHANGES")
+    assert [one.complete_from.microsecond for one in (fewer, hops)] == [11, 11]
+    assert more.complete_from == by_both.complete_from == NEVER
+    push(12, 15)
+    engine.advance(16)
+    held: Counter[Any] = Counter()
+    for _, diff, _, ts, _ in rows_of(hops.results()):
+        held[ts] += diff
+    assert sorted(ts.microsecond for ts in +held) == [9, 10, 11, 12, 13, 14]
+    assert "rows of s kept once, also for" in engine.explain()
