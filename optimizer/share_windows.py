@@ -71,7 +71,7 @@ def is_better_alone(plan: PlanNode) -> bool:
     """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
 
     An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
-    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows without copying.
+    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied.
     """
     nodes = list(plan_nodes(plan))
     windows = [node for node in nodes if isinstance(node, StoredWindowNode)]

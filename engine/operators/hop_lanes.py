@@ -94,12 +94,14 @@ def changes_at_hops(side: Side, lane: HopLane, told: int, end: int) -> WindowCha
             if not rows:
                 continue
             ts = shelf.store.ts.run(rows.start, rows.stop)
-            enters, leaves = hops.up(ts), hops.up(ts + size)
+            if size >= hops.size and not lane.is_new:  # all are seen
+                runs.add(shelf, number, rows, hops.up_in_order(ts if is_entering else ts + size))
+                continue
+            enters, leaves = hops.up_in_order(ts), hops.up_in_order(ts + size)
             if lane.is_new:
                 enters = np.maximum(enters, lane.since)
-            is_all = size >= hops.size and not lane.is_new
-            seen = None if is_all else np.flatnonzero(enters < leaves)
-            runs.add(shelf, number, rows, enters if is_entering else leaves, seen)
+            times = enters if is_entering else leaves
+            runs.add(shelf, number, rows, times, np.flatnonzero(enters < leaves))
     return runs.in_order()
 
 
