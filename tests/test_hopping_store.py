@@ -28,6 +28,7 @@ import penstock
 from penstock import adapt
 from penstock.engine import hop_steps
 from penstock.engine.hops import Hops
+from penstock.engine.queue import BEGINNING
 from penstock.optimizer.reassign_modes import Watch
 from penstock.query import EPOCH, NEVER
 
@@ -102,12 +103,14 @@ class Running:
     query: penstock.Query
     solo: penstock.Engine
     from_start: bool
+    started: int = BEGINNING
     seen: list[Counter[Any]] = field(default_factory=lambda: [Counter(), Counter()])
 
     def check(self) -> None:
         """Whoever was there from the start has given the same by now; of all, the answers are kept."""
         new = answers_of(self.query), answers_of(self.solo.queries["alone"])
         assert not self.from_start or new[0] == new[1], self.ask
+        assert all(ts >= self.started for ts, _ in new[0]), "an answer from before it was asked"
         for one, more in zip(self.seen, new, strict=True):
             one.update(more)
 
@@ -169,7 +172,10 @@ def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
 
         def add(at: int, now: int | None) -> None:
             ask = draw(asked(windows=windows))
-            running.append(Running(ask, ask.start(engine), solo(ask, rows.slice(0, at), now), not at))
+            alone, come = solo(ask, rows.slice(0, at), now), BEGINNING
+            if at:
+                come = rows["ts"].cast(pa.int64())[at - 1].as_py() if now is None else now
+            running.append(Running(ask, ask.start(engine), alone, not at, come))
 
         for _ in range(draw(st.integers(1, 3))):
             add(0, None)
@@ -200,9 +206,11 @@ def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
                 engine = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
                 for one, name in zip(running, names, strict=True):
                     one.query = engine.queries[name]
-        end = rows["ts"].cast(pa.int64())[-1].as_py() + 60
-        for one in (engine, *(asked.solo for asked in running)):
-            one.advance(end)
+        end = rows["ts"].cast(pa.int64())[-1].as_py()
+        if draw(st.booleans()):  # else whatever is left in the windows stays there
+            end += 60
+            for one in (engine, *(asked.solo for asked in running)):
+                one.advance(end)
         for one in (engine, *(asked.solo for asked in running)):
             one.close()
         for one in running:

@@ -107,7 +107,7 @@ def changes_at_hops(side: Side, lane: HopLane, told: int, end: int) -> WindowCha
 
 def reach_of(lane: HopLane, boundary: int) -> int:
     """Rows up to this ts are of no use to the boundaries after this one."""
-    return min(boundary + lane.hops.size - lane.size, boundary)
+    return boundary + lane.hops.size - lane.size
 
 
 def windows_at_hops(

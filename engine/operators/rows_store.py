@@ -149,7 +149,7 @@ class RowsStore:
             if member.node.whole:
                 self._show(member, hops, until)
             else:
-                begin = self._known_to(member) if member.begun else member.first
+                begin = self._known_to(member) if member.begun else max(member.first, rows.tail)
                 end = self._place(hops.last(until - 1))
                 if begin < end:
                     at = np.maximum(hops.up(rows.run(begin, end)), member.since)
