@@ -431,7 +431,7 @@ def test_nothing_comes_below_a_promise() -> None:
 
 
 def test_rows_that_leave_between_two_batches_come_before_the_promise() -> None:
-    """A push of more rows than are taken at once; what leaves in between is older than what is still to come."""
+    """A push of more rows than are taken at once: what leaves in between is older than what is to come."""
     engine = make()
     queries = [engine.query(f"SELECT k FROM s [RANGE {size} us] EMIT CHANGES") for size in (5, 7)]
     (store,) = engine._runtime.windows
