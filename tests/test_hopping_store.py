@@ -432,3 +432,20 @@ def test_late_windows_of_partitions() -> None:
         held[ts] += diff
     assert sorted(ts.microsecond for ts in +held) == [9, 10, 11, 12, 13, 14]
     assert "rows of s kept once, also for" in engine.explain()
+
+
+def test_a_late_rows_window_has_nothing_to_lose() -> None:
+    """Rows are dropped between its start and its first boundary; it never had them."""
+    engine = make()
+    engine.query("SELECT k FROM s [ROWS 5] EMIT CHANGES")
+
+    def push(ts: int) -> None:
+        engine.push("s", {"ts": [ts], "k": [ts], "v": [1.0], "t": ["x"], "b": [True]})
+
+    for ts in range(1, 10):
+        push(ts)
+    late = engine.query("SELECT DISTINCT k FROM s [ROWS 2] HOP BY 20 us EMIT DELTA", modes="DIDO")
+    for ts in range(10, 24):
+        push(ts)
+    engine._runtime._check()
+    assert [row[1:] for row in rows_of(late.results())] == [(1, 19), (1, 20)]

@@ -149,11 +149,13 @@ class RowsStore:
             if member.node.whole:
                 self._show(member, hops, until)
             else:
-                begin = self._known_to(member) if member.begun else max(member.first, rows.tail)
-                end = self._place(hops.last(until - 1))
+                begin, end = self._known_to(member), self._place(hops.last(until - 1))
+                first = max(member.first, begin - size)
+                if not member.begun:  # it has no rows to lose
+                    begin = first = max(member.first, rows.tail)
                 if begin < end:
                     at = np.maximum(hops.up(rows.run(begin, end)), member.since)
-                    give(self, member, views, *displaced(at, begin, size, max(member.first, begin - size)))
+                    give(self, member, views, *displaced(at, begin, size, first))
             member.begun = True
         self._told = until
 
