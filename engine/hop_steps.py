@@ -17,7 +17,7 @@ def hops_until(members: Iterable[WindowMember], told: int, end: int, first: int 
     until = end
     for member in members:
         hops = member.node.hops
-        if hops is not None and member.node.whole and first is not None:
+        if hops is not None and member.node.whole and not member.node.changed and first is not None:
             begin = max(hops.last(told - 1), hops.first(first) - hops.size)
             most = max(1, MOST_ROWS // member.node.size)
             until = min(until, begin + most * hops.size + 1)

@@ -68,7 +68,7 @@ def is_whole(node: PlanNode) -> bool:
     if isinstance(node, AggregateNode | TallyNode | ChangeJoinNode):
         return node.whole is not None
     return isinstance(node, WholeWindowNode | WholeTableNode) or (
-        isinstance(node, StoredWindowNode) and node.whole
+        isinstance(node, StoredWindowNode) and node.whole and not node.changed
     )
 
 

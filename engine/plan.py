@@ -218,7 +218,8 @@ class StoredWindowNode:
 
     predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
     announced: rows that enter say by their ets when the -1 comes.
-    hops: rows come and leave at boundaries; whole: all that are there are given at each of them.
+    hops: rows come and leave at boundaries; whole: all that are there are given at each of them; changed: of
+    a ROWS window, at those only at which rows have come.
     partition: columns of the stream, for a ROWS window each.
     """
 
@@ -228,6 +229,7 @@ class StoredWindowNode:
     announced: bool = False
     hops: Hops | None = None
     whole: bool = False
+    changed: bool = False
     partition: tuple[int, ...] = ()
     label: str = field(default="", compare=False)
 
@@ -251,6 +253,14 @@ class StoredWindowNode:
         if self.hops is not None and window.kind == "range":
             window = replace(window, size=self.size + self.hops.size)
         return MemberSide(window, self.predicate, self.columns), MemberSide(window, None, ())
+
+
+@dataclass(frozen=True, slots=True)
+class AtTicksNode:
+    """What a ROWS window holds at each tick; `input` gives it whole where it has changed."""
+
+    input: StoredWindowNode
+    ticks: TicksNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,6 +455,7 @@ PlanNode = (
     | ArriveNode
     | LifetimeNode
     | StoredWindowNode
+    | AtTicksNode
     | ExpireNode
     | ChangeJoinNode
     | AggregateNode
@@ -469,6 +480,8 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.input,)
         case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode() | WholeWindowNode():
             return (node.input,) if node.ticks is None else (node.input, node.ticks)
+        case AtTicksNode():
+            return (node.input, node.ticks)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
         case MemberNode():
@@ -480,7 +493,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
 def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     """The same node over changed inputs."""
     match node:
-        case SourceNode() | TableNode() | PaneAggregateNode() | StoredWindowNode():
+        case SourceNode() | TableNode() | PaneAggregateNode() | StoredWindowNode() | AtTicksNode():
             return node
         case (
             SelectNode()
@@ -570,6 +583,7 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             | HopDeltaNode()
             | WholeWindowNode()
             | WholeTableNode()
+            | AtTicksNode()
         ):
             return plan_types(node.input)
         case TicksNode():

@@ -17,7 +17,8 @@ def describe_window(
     """Title, lines and data of a query's window."""
     kind = "WholeWindow" if node.whole else "Window"
     lines = [node.label] if node.label else []
-    lines += ["all rows at every hop"] if node.whole else []
+    if node.whole:
+        lines.append("all rows at every hop" + (" at which some have come" if node.changed else ""))
     lines += [] if node.predicate is None else where_lines(node.predicate)
     data: dict[str, Any] = {
         "node": kind,

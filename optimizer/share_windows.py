@@ -15,6 +15,7 @@ from penstock.engine.expression import Column, Expression
 from penstock.engine.plan import (
     AggregateNode,
     ArriveNode,
+    AtTicksNode,
     ChangeJoinNode,
     ExpireNode,
     LifetimeNode,
@@ -24,6 +25,7 @@ from penstock.engine.plan import (
     SourceNode,
     StoredWindowNode,
     TallyNode,
+    TicksNode,
     WholeWindowNode,
     map_inputs,
     plan_inputs,
@@ -91,6 +93,10 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
         ):
             return stored_rows(node, named(source)) if node.window.kind == "rows" else node
+        case WholeWindowNode(input=SourceNode() as source, ticks=TicksNode() as ticks) if not node.partition:
+            return (
+                AtTicksNode(stored_rows(node, named(source)), ticks) if node.window.kind == "rows" else node
+            )
         case ExpireNode():
             shared = share(node.input, False)
             return ExpireNode(shared) if has_ends(shared) else shared
@@ -104,12 +110,15 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
             return map_inputs(node, lambda below: share(below, False))
 
 
-def stored_rows(node: ArriveNode | WholeWindowNode, source: SourceNode) -> PlanNode:
+def stored_rows(node: ArriveNode | WholeWindowNode, source: SourceNode) -> StoredWindowNode:
     """A ROWS window over a stream; what of it is asked for is found above it."""
     assert source.columns is not None, "the columns are named"
     partition = tuple(source.columns[i] for i in node.partition)
     whole = isinstance(node, WholeWindowNode)
-    return StoredWindowNode(source, node.window, None, False, node.hops, whole, partition, node.label)
+    changed = isinstance(node, WholeWindowNode) and node.ticks is not None
+    return StoredWindowNode(
+        source, node.window, None, False, node.hops, whole, changed, partition, node.label
+    )
 
 
 def named(source: SourceNode) -> SourceNode:

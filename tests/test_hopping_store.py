@@ -449,3 +449,48 @@ def test_a_late_rows_window_has_nothing_to_lose() -> None:
         push(ts)
     engine._runtime._check()
     assert [row[1:] for row in rows_of(late.results())] == [(1, 19), (1, 20)]
+
+
+def test_hopping_windows_of_the_last_rows_keep_them_once() -> None:
+    """In every mode, also where boundaries are left out at which nothing can have changed."""
+    engine = make()
+    tails = [f"HOP BY {hop} us EMIT {emit}" for hop in (3, 5) for emit in ("DELTA", "COMPLETE")]
+    queries = [
+        engine.query(f"SELECT DISTINCT k FROM s [ROWS {size}] WHERE k > 0 {tail}", modes=mode)
+        for size in (2, 50, 100)
+        for tail in tails
+        for mode in ("DIDO", "CICO")
+    ]
+    (store,) = engine._runtime.windows
+    assert {(one.node.whole, one.node.changed) for one in store.members} == {
+        (False, False), (True, False), (True, True)
+    }  # fmt: skip
+    for ts in range(1, 500):
+        engine.push("s", {"ts": [ts], "k": [ts % 70], "v": [1.0], "t": ["x"], "b": [True]})
+    assert 100 <= store.state_rows <= 105, "and those of a hop that is not over"
+    operators = {id(one): one for part in engine._runtime.parts.values() for one in part.own_operators}
+    assert not any(type(one).__name__ in ("WholeWindow", "RowsWindow") for one in operators.values())
+    assert len({answer_at(query, 495) for query in queries[:8]}) == 1
+
+
+def answer_at(query: penstock.Query, instant: int) -> frozenset[Any]:
+    """What it has said of a boundary."""
+    found = answers_of(query)
+    if query.schema.names[1] == "_diff":
+        return frozenset(folded(found, instant))
+    return frozenset(row for ts, row in found if ts == instant)
+
+
+def test_silence_costs_no_boundaries_over_the_last_rows() -> None:
+    """A year of microseconds between two rows, in a query that says what changes."""
+    engine = make()
+    sql = "SELECT DISTINCT k FROM s [ROWS {}] HOP BY 1 us EMIT DELTA"
+    queries = [engine.query(sql.format(size), modes="CICO") for size in (1, 2)]
+    year = 365 * 86_400_000_000
+    for ts in (3, year):
+        engine.push("s", {"ts": [ts], "k": [ts], "v": [1.0], "t": ["x"], "b": [True]})
+    engine.advance(2 * year)
+    assert len(list(engine._runtime.windows)) == 1
+    found = [rows_of(query.results()) for query in queries]
+    assert sorted(found[0]) == [(3, 1, 3), (year, -1, 3), (year, 1, year)]
+    assert found[1] == [(3, 1, 3), (year, 1, year)]

@@ -18,7 +18,7 @@ the input has passed it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +162,7 @@ class RowsStore:
     def _show(self, member: WindowMember, hops: Hops, until: int) -> None:
         """Give a member what is in its window at each boundary below a time."""
         columns = [self._store.columns[self._slots[one]] for one in member.node.columns]
-        for boundary in boundaries_between(hops, self._told, until, int(self._store.ts.live[0])):
+        for boundary in self._boundaries(member, hops, until):
             end = self._place(boundary)
             first = max(member.first, self._store.ts.tail, end - member.node.size)
             if first < end:
@@ -171,6 +171,17 @@ class RowsStore:
                 self.counters.rows_out += batch.length
                 member.found += batch.length
                 member.output.put(batch)
+
+    def _boundaries(self, member: WindowMember, hops: Hops, until: int) -> Iterable[int]:
+        """Those from what was told on, and below a time, at which a member is given its window."""
+        rows = self._store.ts
+        if not member.node.changed:
+            return boundaries_between(hops, self._told, until, int(rows.live[0]))
+        new = rows.live[self._place(hops.last(self._told - 1)) - rows.tail :]
+        come = hops.up(new if member.begun else rows.live)
+        last = hops.last(until - 1)
+        found: list[int] = np.unique(np.maximum(come[come <= last], member.since)).tolist()
+        return found
 
     def _note_filled(self) -> None:
         """When the windows of members came to hold as many rows as they can."""
