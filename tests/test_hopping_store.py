@@ -27,8 +27,12 @@ from test_window_store import bad_instant, changes_of, cramped, folded, make, sc
 import penstock
 from penstock import adapt
 from penstock.engine import hop_steps
+from penstock.engine.batch import Batch
 from penstock.engine.hops import Hops
+from penstock.engine.operators.partition_store import Partitions
 from penstock.engine.queue import BEGINNING
+from penstock.engine.types import SqlType
+from penstock.engine.window import FOREVER
 from penstock.optimizer.reassign_modes import Watch
 from penstock.query import EPOCH, NEVER
 
@@ -419,6 +423,7 @@ def test_late_windows_of_partitions() -> None:
     assert whole.complete_from.microsecond == 3, "no row has been dropped yet"
     other = engine.query("SELECT b, k, ts FROM s [PARTITION BY k ROWS 8] EMIT CHANGES", name="other")
     assert other.complete_from == NEVER, "nobody has kept b"
+    small = engine.query("SELECT t, k, ts FROM s [PARTITION BY k ROWS 2] EMIT CHANGES", name="small")
     whole.drop()
     push(4, 12)
     fewer = engine.query("SELECT MAX(v) AS hi FROM s [PARTITION BY k ROWS 2]")
@@ -433,11 +438,12 @@ def test_late_windows_of_partitions() -> None:
     for _, diff, _, ts, _ in rows_of(hops.results()):
         held[ts] += diff
     assert sorted(ts.microsecond for ts in +held) == [18, 19, 20, 21, 22, 23]
-    given: Counter[Any] = Counter()
-    for _, diff, _, _, ts in rows_of(other.results()):
-        given[ts] += diff
-        assert given[ts] >= 0, "it lost a row that it never had"
-    assert sorted(ts.microsecond for ts in +given) == [*range(8, 24)]
+    for query, first in ((other, 8), (small, 20)):
+        given: Counter[Any] = Counter()
+        for _, diff, _, _, ts in rows_of(query.results()):
+            given[ts] += diff
+            assert given[ts] >= 0, "it lost a row that it never had"
+        assert sorted(ts.microsecond for ts in +given) == [*range(first, 24)]
     assert "rows of s kept once, also for" in engine.explain()
 
 
@@ -518,3 +524,27 @@ def test_partitions_of_a_hop_that_ends_without_rows() -> None:
     assert sorted(held) == [3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 18]
     last = [ts.microsecond for at, ts in rows_of(whole.results()) if at == 20]
     assert sorted(last) == [6, 11, 12, 13, 14, 15, 16, 17, 18]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(["a", "b", None, "c"]), max_size=30), st.data())
+def test_who_displaces_whom(texts: list[str | None], data: st.DataObject) -> None:
+    """Row by row, as rows come and go."""
+    found, rows = Partitions((0,), FOREVER), list[str | None]()
+    at = 0
+    while at < len(texts):
+        piece = texts[at : at + data.draw(st.integers(1, 8))]
+        begin, at = len(rows), at + len(piece)
+        rows += piece
+        batch = Batch(np.arange(len(rows)), [pa.array(rows, pa.string())])
+        found.extend(batch, [SqlType.VARCHAR], {0: 0}, begin)
+        for _ in range(2):
+            for size in (1, 2, 5):
+                later = [[j for j in range(i + 1, len(rows)) if rows[j] == rows[i]] for i in range(len(rows))]
+                expected = [one[size - 1] if len(one) >= size else len(rows) for one in later]
+                assert found.displacing(size).tolist() == expected
+            kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows))))))
+            found.keep(np.array(kept, np.int64))
+            rows = [rows[i] for i in kept]
+            if not rows:
+                break
