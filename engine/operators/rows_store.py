@@ -119,10 +119,13 @@ class RowsStore:
         (queue,) = self.inputs
         come = min(queue.frontier, queue.punctuation)
         over = come + (queue.closed and not queue.batches)  # all rows below this have come
-        rows = self._store.ts
-        until = hops_until(self.members, self._told, over, int(rows.live[0]) if len(rows) else None)
-        self._tell_hops(until)
-        self._forget()
+        rows, until = self._store.ts, over
+        if any(member.node.hops is not None for member in self.members):
+            until = hops_until(self.members, self._told, over, int(rows.live[0]) if len(rows) else None)
+            self._tell_hops(until)
+        if batch is not None or until > self._told:
+            self._told = until
+            self._forget()
         moved = promise(self, min(come, until))
         return until < over or close(self) or moved or batch is not None
 
@@ -131,10 +134,10 @@ class RowsStore:
         rows, views = self._store.ts, self._views()
         found: dict[tuple[int, int], Changes] = {}
         for member in self.members:
-            size = member.node.size
-            first = max(member.first, begin - size)  # before that it has no rows to lose
             if member.node.hops is not None:
                 continue
+            size = member.node.size
+            first = max(member.first, begin - size)  # before that it has no rows to lose
             if (size, first) not in found:
                 found[size, first] = displaced(rows.run(begin, rows.end), begin, size, first)
             give(self, member, views, *found[size, first])
@@ -157,7 +160,6 @@ class RowsStore:
                     at = np.maximum(hops.up(rows.run(begin, end)), member.since)
                     give(self, member, views, *displaced(at, begin, size, first))
             member.begun = True
-        self._told = until
 
     def _show(self, member: WindowMember, hops: Hops, until: int) -> None:
         """Give a member what is in its window at each boundary below a time."""
