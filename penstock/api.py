@@ -236,7 +236,8 @@ class Engine:
 
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
-        from penstock.optimizer.explain import Explainer, write_json, write_tree
+        from penstock.optimizer.description import write_json, write_tree
+        from penstock.optimizer.explain import Explainer
         from penstock.optimizer.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
@@ -364,7 +365,6 @@ class Engine:
         from penstock.engine.plan import JoinNode
         from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
-        from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import BY_KIND, share_joins
         from penstock.optimizer.share_selects import share_selects
@@ -376,7 +376,10 @@ class Engine:
         owner = name if self._sharing == "unshared" else None
         expiry = approach or first_expiry(self._expiry)
         modes, execution = hopping or self._hopping
-        decide = decide or HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
+        if decide is None and bound.hop is not None:
+            from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
+
+            decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
         planned = plan_query(
             bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
         )
