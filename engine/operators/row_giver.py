@@ -97,6 +97,8 @@ class RowGiver:
         self._counted: MemberIndex | None = None
         self._for_all = 0
         """Rows that are for all who count, and not settled."""
+        self._is_unsettled = False
+        """Whether some have been counted that are not."""
 
     def refresh(self, roster: Roster) -> None:
         """Serve these members from now on; counts have been settled."""
@@ -108,8 +110,9 @@ class RowGiver:
     def settle(self) -> None:
         """Bring the counts of the members that only count up to date."""
         counted = self._counted
-        if counted is None:
+        if counted is None or not self._is_unsettled:
             return
+        self._is_unsettled = False
         counts = counted.index.settle() + self._for_all
         self._for_all = 0
         self._counters.rows_out += int(counts.sum())
@@ -119,6 +122,7 @@ class RowGiver:
     def give(self, ts: NDArray, refs: Refs) -> None:
         """Pass rows on, which are in time order and not younger than any before."""
         if self._counted is not None:
+            self._is_unsettled = True
             if self._counted.takes_all:
                 self._for_all += len(ts)
             else:
