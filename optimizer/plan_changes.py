@@ -86,9 +86,14 @@ class ChangesPlan:
     """Of a hopping query, if its plan was chosen by cost."""
 
 
-def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:
-    """The plan of any sliding query; `counting`: only how many changes there are is asked."""
-    planner = ChangesPlanner(choose, approach, None)
+def plan_changes(
+    query: Query, choose: IndexChooser, counting: bool, approach: Approach, multiway: bool = True
+) -> ChangesPlan:
+    """The plan of any sliding query; `counting`: only how many changes there are is asked.
+
+    multiway: three or more streams may be joined as one.
+    """
+    planner = ChangesPlanner(choose, approach, None, multiway and approach != "nta")
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
     netting = netting_of(node)
@@ -101,10 +106,13 @@ def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: A
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(self, choose: IndexChooser, approach: Approach, hops: Hops | None) -> None:
+    def __init__(
+        self, choose: IndexChooser, approach: Approach, hops: Hops | None, multiway: bool = False
+    ) -> None:
         self._choose = choose
         self._approach = approach
         self._hops = hops
+        self._multiway = multiway
         # Of the operator that is being planned, in a hopping query (plan_hopping.py):
         self._whole: Hops | None = None
         self._label = ""
@@ -205,7 +213,7 @@ class ChangesPlanner:
     def _inner(self, cluster: Cluster, outputs: tuple[Expression, ...]) -> PlanNode:
         """Inner joins of any number of inputs: of streams as one, if equalities connect them, else one after
         the other."""
-        if self._hops is None and self._approach != "nta" and can_join_many(cluster):
+        if self._multiway and can_join_many(cluster):
             return self._many_join(cluster, outputs)
         items, order = cluster.items, order_joins(cluster)
         wanted = cluster.conditions

@@ -45,12 +45,14 @@ def plan_query(
     decide: Decide | None = None,
     *,
     panes: bool = True,
+    multiway: bool = True,
     owner: str | None = None,
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
     modes, execution: of the operators of a hopping query, as they are forced; decide: chooses its plan.
-    panes: whether hopping aggregates may run by panes. owner: the query, if it is to share with nobody.
+    panes: whether hopping aggregates may run by panes. multiway: whether three or more streams may be joined
+    as one. owner: the query, if it is to share with nobody.
     """
     if query.hop is not None:
         from .plan_hopping import Panes, plan_hopping
@@ -59,24 +61,24 @@ def plan_query(
         by_panes = Panes(panes and approach != "nta", owner)
         plan = plan_hopping(query, choose, counting, approach, modes, execution, decide, by_panes)
         return Planned(prune_columns(plan.node), approach, plan.netting, plan.decided)
-    if is_incremental(query):
+    if is_incremental(query, multiway):
         from .plan_changes import plan_changes
 
-        plan = plan_changes(query, choose, counting, approach)
+        plan = plan_changes(query, choose, counting, approach, multiway)
         return Planned(prune_columns(plan.node), approach, plan.netting)
     return Planned(prune_columns(plan_node(query.root, choose, counting)))
 
 
-def is_incremental(query: Query) -> bool:
+def is_incremental(query: Query, multiway: bool) -> bool:
     """Whether rows also leave its answer, or its operators keep what has to leave."""
-    return query.emit != "inserts" or not is_plain(query.root)
+    return query.emit != "inserts" or not is_plain(query.root, multiway)
 
 
 def refuse_alter(query: Query, plans: Sequence[PlanNode], counting: bool, position: Position) -> None:
     """plans: all that it may have, before and after.
 
     Windows cannot be changed if what has been given, and may have to be taken back, is not known."""
-    if not is_incremental(query) or query.emit not in ("changes", "delta"):
+    if query.emit not in ("changes", "delta"):
         return
     if counting and any(len(plan_types(plan)) < len(query.fields) for plan in plans):
         raise refused("ALTER QUERY of a query that counts rows without looking at them", position)

@@ -23,21 +23,21 @@ from .prune_columns import columns_in, moved, moved_all
 from .simplify_condition import simplify_all, simplify_condition
 
 
-def is_plain(node: Node) -> bool:
-    """Whether the query can be planned here."""
+def is_plain(node: Node, multiway: bool = True) -> bool:
+    """Whether the query can be planned here; multiway: three or more streams may be joined as one."""
     base = flatten_input(node).base
     match base:
         case StreamScan():
             return not base.window.partition
         case UnionAll():
-            return all(map(is_plain, base.inputs))
+            return all(is_plain(part, multiway) for part in base.inputs)
         case Join(kind="inner"):
             sides = [flatten_input(part).base for part in (base.left, base.right)]
             if all(isinstance(side, StreamScan) for side in sides):
                 return not any(isinstance(side, StreamScan) and side.window.partition for side in sides)
             from .plan_many import can_join_many
 
-            return can_join_many(collect_cluster(node))
+            return multiway and can_join_many(collect_cluster(node))
         case _:
             return False
 

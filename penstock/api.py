@@ -62,6 +62,7 @@ class Engine:
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
         panes: bool = True,
+        multiway: bool = True,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
@@ -69,6 +70,7 @@ class Engine:
         one of these queries must have; `execution`: how operators that read changes take rows;
         `optimize`: how the order of their joins and the places of differences are searched for.
         `panes`: whether aggregates of hopping queries may be put together from panes.
+        `multiway`: whether three or more streams may be joined by one operator; else two by two.
         """
         from penstock.adapt import Adapter
         from penstock.engine.runtime import Runtime
@@ -92,6 +94,7 @@ class Engine:
         self._sharing = sharing
         self._expiry = expiry
         self._panes = panes
+        self._multiway = multiway
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -381,7 +384,16 @@ class Engine:
 
             decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
         planned = plan_query(
-            bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
+            bound,
+            choose,
+            counting,
+            expiry,
+            modes,
+            execution,
+            decide,
+            panes=self._panes,
+            multiway=self._multiway,
+            owner=owner,
         )
         by_kind = self._sharing in BY_KIND
         return replace(planned, node=share_selects(share_joins(planned.node, owner, by_kind), owner))
@@ -421,7 +433,7 @@ class Engine:
 
         query = self._queries[name.lower()]
         query._bound = bound
-        if not is_incremental(bound):
+        if not is_incremental(bound, self._multiway):
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
