@@ -243,6 +243,31 @@ def push_rows(engine: penstock.Engine, name: str, rows: list[tuple[int, Any]], f
 KEYED = "SELECT x.id, y.id AS yid, z.id AS zid FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k"
 
 
+@pytest.mark.parametrize("keys", ["texts", "two keys", "a chain"])
+def test_keys_whose_hashes_are_equal_are_compared(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts and several keys are found by hash; here all hashes are one, and only equal keys may meet."""
+    monkeypatch.setattr(
+        "penstock.engine.keys.hash_text", lambda starts, data: np.zeros(len(starts) - 1, np.int64)
+    )
+    monkeypatch.setattr("penstock.engine.keys.combine_hashes", lambda one, two: np.zeros_like(one))
+    one = Asked(dict.fromkeys("xyz", 50), list(SHAPES[keys]), list("xyz"), False, False, STREAMS)
+    engine = engine_of()
+    query = engine.query(one.sql)
+    rows = [(ts, ts // 3 % 3, "abcd"[ts // 3 % 4] * (1 + ts // 3 % 2)) for ts in range(30)]
+    tables = {
+        name: pa.Table.from_pylist(
+            [{"ts": ts, "id": ts, "k": k, "v": 1.0, "s": s} for ts, k, s in rows[at::3]], schema=SCHEMA
+        )
+        for at, name in enumerate("abc")
+    }
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert Counter(rows_of(query.results())) == wanted
+    assert 0 < wanted.total() < 1_000
+
+
 def test_the_picture_above() -> None:
     engine = engine_of()
     query = engine.query(f"{KEYED} WINDOW 4 MICROSECONDS")
