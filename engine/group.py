@@ -160,4 +160,4 @@ def build_many(
     """A common join of three or more streams without members."""
     from .operators.many_join import ManyJoin  # a query that does without starts faster
 
-    return FusedForm(ManyJoin(common, types, queues, name, strategy != "pull-up", on_failure))
+    return FusedForm(ManyJoin(common, types, queues, name, strategy, on_failure))

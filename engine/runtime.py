@@ -187,6 +187,7 @@ class Runtime:
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
+        self.heirs.drop(name)  # windows it was to have are of no use any more
         pipeline = self.pipelines[name]
         changed = {n: node for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)}
         joins = {n: group.common for n, (group, _) in pipeline.joins.items()}
@@ -219,7 +220,9 @@ class Runtime:
 
     def start_again(self, name: str, plan: PlanNode) -> None:
         """Let a query that has seen nothing yet begin with another plan."""
-        self._restart(self.pipelines[name], plan)
+        pipeline = self.pipelines[name]
+        pipeline.sink.take_initial()  # the other plan says itself what is there before all time
+        self._restart(pipeline, plan)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""

@@ -41,6 +41,7 @@ class ManyLayout:
         self.members = group.members
         self.by_rows = (False,) * len(join.sides)
         self.keeps_all = group.strategy == "pull-up"
+        self._merged = [side.allowed_ends for side in join.sides]
 
     def size(self, member: Member, number: int) -> int:
         return member.sizes[number]
@@ -48,7 +49,17 @@ class ManyLayout:
     def ends(self, number: int) -> list[int]:
         """Where the slices of a side end."""
         sizes = sorted({member.sizes[number] for member in self.members})
-        return sizes[-1:] if self.keeps_all else sizes
+        merged = self._merged[number]
+        if self.keeps_all:
+            return sizes[-1:]
+        return sizes if merged is None else [int(end) for end in merged]
+
+    @property
+    def runs(self) -> str:
+        """The strategy that runs, whatever was asked for."""
+        if self.keeps_all:
+            return "pull-up"
+        return "mem-opt" if all(ends is None for ends in self._merged) else "cpu-opt"
 
     def slices(self, number: int, rate: float) -> list[Slice]:
         """The slices of a side, youngest first."""
@@ -63,20 +74,11 @@ class ManyLayout:
             rows = rows_between(self.members, number, start, end, rate)
             if self.keeps_all:
                 rows = estimate_sides(self.members, [0.0] * number + [rate], keeps_all=True)[number].rows
-            leaving = reach.between(start, end)
-            found.append(
-                Slice(
-                    start,
-                    end,
-                    rows,
-                    text,
-                    conditions,
-                    reach.count_beyond(start),
-                    reach.beyond(start),
-                    leaving,
-                    [],
-                )
-            )
+            sizes = {member.sizes[number] for member in self.members}
+            inside = [] if self.keeps_all else sorted(size for size in sizes if start < size < end)
+            leaving, some = reach.between(start, end), reach.beyond(start)
+            count = reach.count_beyond(start)
+            found.append(Slice(start, end, rows, text, conditions, count, some, leaving, inside))
         return found
 
 
@@ -169,7 +171,7 @@ class ManyExplainer:
         layout = ManyLayout(group, join)
         text = common_equalities(join.common)
         shown = Description(f"Shared {name_of(group)}  {text}")
-        runs = "pull-up" if layout.keeps_all else "mem-opt"
+        runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
         if runs != group.strategy and group.strategy != "auto":
             shown.lines.append(f"{group.strategy} is for two streams: rows of more are kept by lifetime")
@@ -190,7 +192,9 @@ class ManyExplainer:
         for side in join.sides:
             shown.below.append(self._side(layout, join, side, rates[side.number]))
         shown.data["sides"] = [side.data for side in shown.below]
-        shown.below.append(Description("costs", lines=cost_table(costs, None, runs)))
+        shown.below.append(
+            Description("costs", lines=cost_table(costs, None, "pull-up" if layout.keeps_all else "mem-opt"))
+        )
         return shown
 
     def _side(self, layout: ManyLayout, join: ManyJoin, side: ManySide, rate: float) -> Description:

@@ -434,6 +434,7 @@ class Engine:
         query = self._queries[name.lower()]
         query._bound = bound
         if not is_incremental(bound, self._multiway):
+            query._replanned_from = None
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)

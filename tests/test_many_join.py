@@ -296,6 +296,50 @@ def test_rows_are_kept_once_as_long_as_somebody_needs_them(strategy: str) -> Non
     assert join.state_rows == 0
 
 
+def test_rows_leave_at_a_few_ages() -> None:
+    """A threshold for each of 20 windows, higher for longer ones: rows would live 19 different times. Each
+    lifetime is one more place to look up, so that with `auto` there are 8; `mem-opt` has them all."""
+    kept = {}
+    for strategy in ("auto", "mem-opt"):
+        engine = engine_of(strategy)
+        for size in range(1, 21):
+            engine.query(f"{KEYED} AND x.id >= {5 * size} WINDOW {size} MICROSECONDS", count_only=True)
+        for name in "abc":
+            push_rows(engine, name, [(ts // 100, ts) for ts in range(100)])
+        (join,) = many_joins(engine)
+        kept[strategy] = len(join.sides[0].shelves), [query.count for query in engine.queries.values()]
+        assert ("merges" in engine.explain()) == (strategy == "auto")
+    assert [shelves for shelves, _ in kept.values()] == [8, 19]
+    assert kept["auto"][1] == kept["mem-opt"][1]
+
+
+def test_one_join_for_all_spellings_of_a_join_of_a_stream_with_itself() -> None:
+    """Each of three has the same two keys, and which is equal to which goes around."""
+    around = ["x.k = y.id", "y.k = z.id", "z.k = x.id"]
+    engine, streams = engine_of(), dict.fromkeys("xyz", "a")
+    for order in ("xyz", "zxy", "yzx", "xzy"):
+        engine.query(Asked(dict.fromkeys("xyz", 9), around, list(order), False, False, streams).sql)
+    back = ["y.k = x.id", "z.k = y.id", "x.k = z.id"]
+    engine.query(Asked(dict.fromkeys("xyz", 9), back, list("xyz"), False, False, streams).sql)
+    assert len(many_joins(engine)) == 1
+
+
+def test_an_equality_that_no_key_says_is_checked() -> None:
+    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found."""
+    one = Asked(
+        dict.fromkeys("xyz", 50), list(SHAPES["two of one stream"]), list("xyz"), False, False, STREAMS
+    )
+    engine = engine_of()
+    query = engine.query(one.sql)
+    rows = [{"ts": i, "id": i, "k": (i + i // 5) % 5, "v": 1.0, "s": ""} for i in range(10)]
+    tables = {name: pa.Table.from_pylist(rows, schema=SCHEMA) for name in "abc"}
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert wanted.total() > 0 and Counter(rows_of(query.results())) == wanted
+
+
 def test_state_of_pairs_is_not_kept() -> None:
     """A thousand rows of a and b that all meet: a million pairs, of which none is kept."""
     engine = engine_of()
@@ -380,6 +424,37 @@ def test_a_newcomer_finds_what_is_kept() -> None:
     long = engine.query(f"{KEYED} WINDOW 20 MICROSECONDS")
     assert microseconds(short.complete_from) == 16
     assert microseconds(long.complete_from) == 25
+
+
+@pytest.mark.parametrize("counting", [False, True])
+def test_altered_to_rows_and_back(counting: bool) -> None:
+    """With ROWS windows streams are joined two by two; the plan that is to take over is forgotten if the
+    windows are altered again before it does."""
+    engine = engine_of()
+    query = engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name="q", count_only=counting)
+
+    def push(ts: int) -> None:
+        for name in "abc":
+            push_rows(engine, name, [(ts, 0)], ts)
+
+    push(1)
+    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
+    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
+    for ts in (20, 40):
+        push(ts)
+    assert (query.count, microseconds(query.complete_from)) == (3, 2)
+    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
+    for ts in (60, 80, 100, 110):
+        push(ts)
+    assert not many_joins(engine)
+    engine.advance(111)
+    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
+    push(120)
+    engine.close()
+    if not counting:
+        came = [row[0] for row in rows_of(query.results())]
+        assert [ts for ts in came if ts != 100] == [1, 20, 40, 60, 80, *[110] * 7, 120]
+    assert query.count == 21  # of the instant at which it goes over, 100, what entered either windows
 
 
 def test_aggregates_over_many_streams_share_the_join() -> None:

@@ -46,11 +46,13 @@ from .probe_order import Step, order_probes
 from .row_giver import RowGiver
 from .stored_side import rearrange
 from .take_rows import Fault, take_rows
+from .window_lanes import few_ends
 
 STEP_ROWS = 32_768  # of one side taken in at once
 FIRST_ROWS = 256  # of one side that seek at once, before it is known how many rows they find
 CHUNK_ROWS = 32_768  # found at once at one step
 GOOD_ROWS = 65_536  # to be found by those that seek at once
+MOST_SHELVES = 8  # of a side, each of which is looked up
 FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought over; then at every doubling
 
 
@@ -89,10 +91,11 @@ class ManyJoin:
         types: Sequence[Sequence[SqlType]],
         queues: Sequence[Queue],
         name: str,
-        by_lifetime: bool,
+        strategy: str,
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
-        """by_lifetime: rows stay as long as some member needs them; else all as long as the longest window.
+        """strategy: with `mem-opt` rows stay exactly as long as some member needs them, with `pull-up` all as
+        long as the longest window; else they leave at a few ages, as each is one more place to look up.
 
         `on_failure` is told of a member whose predicate failed on the data.
         """
@@ -108,7 +111,7 @@ class ManyJoin:
         self.members: list[Member] = []
         self.roster = Roster.of(())
         """The members that have been taken in."""
-        self._by_lifetime = by_lifetime
+        self._strategy = strategy
         self._on_failure = on_failure
         self._giver = RowGiver(self.sides, self.counters)
         self._is_stale = False
@@ -163,8 +166,9 @@ class ManyJoin:
         self.settle()
         roster = self.roster = self.roster.after(self.members)
         new = [member for member in self.members if member.is_new]
-        kinds = NO_INDEX, NO_INDEX
-        arrangement = Arrangement(kinds, (None,) * len(self.sides), self._by_lifetime)
+        most = len(roster) if self._strategy == "mem-opt" else MOST_SHELVES
+        ends = tuple(few_ends(sizes, most) for sizes in roster.sizes)
+        arrangement = Arrangement((NO_INDEX, NO_INDEX), ends, self._strategy != "pull-up")
         # 1. what is asked of rows  2. what newcomers miss  3. where rows are kept
         must_move = [side.prepare(roster, new, arrangement, is_timed=True) for side in self.sides]
         self._giver.refresh(roster)

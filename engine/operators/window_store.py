@@ -48,7 +48,7 @@ from .shared_select import MAX_ENTRIES, RowIndex
 from .side import Side, as_matrix
 from .stored_side import rearrange
 from .take_rows import Fault, take_rows
-from .window_lanes import Lane, WindowChanges, as_rows, ends_of, lanes_of
+from .window_lanes import MOST_SHELVES, Lane, WindowChanges, as_rows, few_ends, lanes_of
 
 STEP_ROWS = 32_768
 MOST_CHANGES = 1 << 22  # of all members in flight
@@ -126,7 +126,9 @@ class WindowStore:
         self._entered = 0
         roster = self._roster = self._roster.after(self.members)
         new = [member for member in self.members if member.is_new]
-        must_move = side.prepare(roster, new, Arrangement((NO_INDEX, NO_INDEX), (ends_of(roster), None)))
+        must_move = side.prepare(
+            roster, new, Arrangement((NO_INDEX, NO_INDEX), (few_ends(roster.sizes[0], MOST_SHELVES), None))
+        )
         side.query_index = index_members(roster, (side,))
         if must_move:
             rearrange(side)
