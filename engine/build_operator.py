@@ -14,6 +14,7 @@ from .operators.arrive import Arrive, Lifetime
 from .plan import (
     AggregateNode,
     ArriveNode,
+    AtTicksNode,
     ChangeJoinNode,
     ExpireNode,
     HopDeltaNode,
@@ -32,7 +33,7 @@ from .queue import Queue
 Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]
 """How a query hears that rows have left their windows. promises: with every promise of its inputs."""
 
-WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode
+WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode | AtTicksNode
 IncrementalNode = (
     ArriveNode
     | LifetimeNode
@@ -84,7 +85,7 @@ def build_operator(
             return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops, node.taat)
         case LifetimeNode():
             return Lifetime(node.sizes, queues[0], name, hearing.messages, node.hops, node.taat)
-        case WholeWindowNode() | WholeTableNode() | HopDeltaNode():
+        case WholeWindowNode() | WholeTableNode() | HopDeltaNode() | AtTicksNode():
             return build_whole(node, queues, name)
         case ChangeJoinNode() | AggregateNode() | TallyNode() if node.whole is not None:
             return build_whole(node, queues, name)
@@ -123,6 +124,10 @@ def build_whole(
             from .operators.ticks import WholeTable
 
             return WholeTable(queues[0], queues[1], name)
+        case AtTicksNode():
+            from .operators.at_ticks import AtTicks
+
+            return AtTicks(queues[0], queues[1], name)
         case HopDeltaNode():
             from .operators.hop_delta import HopDelta
 
@@ -146,4 +151,8 @@ def is_numbered(node: PlanNode) -> bool:
     """Whether its batches say the numbers of their rows: those of a window, all of them."""
     if isinstance(node, SelectNode) and node.predicate is None:
         return is_numbered(node.input)
+    if isinstance(node, AtTicksNode):
+        return is_numbered(node.input)
+    if isinstance(node, StoredWindowNode):
+        return node.whole and not node.partition
     return isinstance(node, WholeWindowNode) and not node.partition

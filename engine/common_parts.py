@@ -128,7 +128,7 @@ class CommonParts(Parts):
         part = Part(name, node, approach=approach, started=runtime.starts())
         part.output = runtime.builder.build(node, count(), part, False)
         found = self._rows_of_others(node, part) if isinstance(node, ArriveNode) else None
-        if isinstance(node, StoredWindowNode):
+        if isinstance(node, StoredWindowNode) and node.hops is None:  # else the next boundary gives all
             store, member = part.windows[0]
             found = store.content(member), BEGINNING
         if found is not None and found[0].length:

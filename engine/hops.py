@@ -35,6 +35,13 @@ class Hops:
         rounded = ts + (self.origin - ts) % self.size
         return np.where(ts == FOREVER, FOREVER, rounded)
 
+    def up_in_order(self, ts: NDArray) -> NDArray:
+        """The same of times in order, none FOREVER; of few boundaries faster."""
+        if not len(ts) or ts[-1] - ts[0] > len(ts) // 8 * self.size:
+            return self.up(ts)
+        boundaries = np.arange(self.first(int(ts[0])), self.first(int(ts[-1])) + 1, self.size)
+        return np.repeat(boundaries, np.diff(ts.searchsorted(boundaries, side="right"), prepend=0))
+
     def first(self, ts: int) -> int:
         """The first boundary at or after a time."""
         return ts + (self.origin - ts) % self.size

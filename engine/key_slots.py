@@ -154,8 +154,9 @@ class SlotReader:
         return kept.run(first, end)
 
     def _keys(self, batch: Batch, first: int = 0) -> Keys:
-        """Those of a batch's rows from `first` on."""
-        arrays = [batch.column(column).slice(first) for column in self._columns]
+        """Those of a batch's rows from `first` on; of the others nothing is gathered."""
+        rows = batch.slice(first, batch.length) if first else batch
+        arrays = [rows.column(column) for column in self._columns]
         has_nulls = any(array.null_count for array in arrays)
         if len(arrays) == 1 and not has_nulls and self._types[0] is not SqlType.VARCHAR:
             return frozen(encode_values(arrays[0], self._types[0])), NO_INTS, NO_BYTES

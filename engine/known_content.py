@@ -34,8 +34,10 @@ from .queue import BEGINNING, Outlet
 def is_known(node: PlanNode, standing: bool = False) -> bool:
     """Whether what a plan holds can be told at any time; standing: only what does not leave by itself."""
     match node:
-        case TableNode() | HopAnswerNode() | HopDeltaNode() | StoredWindowNode():
+        case TableNode() | HopAnswerNode() | HopDeltaNode():
             return True
+        case StoredWindowNode():
+            return not node.whole
         case PaneAggregateNode():
             return node.emit == "delta"
         case AggregateNode() | TallyNode() | ChangeJoinNode() if node.whole is not None:
@@ -65,7 +67,9 @@ def is_whole(node: PlanNode) -> bool:
         return False
     if isinstance(node, AggregateNode | TallyNode | ChangeJoinNode):
         return node.whole is not None
-    return isinstance(node, WholeWindowNode | WholeTableNode)
+    return isinstance(node, WholeWindowNode | WholeTableNode) or (
+        isinstance(node, StoredWindowNode) and node.whole and not node.changed
+    )
 
 
 def reads_stream(node: PlanNode) -> bool:

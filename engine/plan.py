@@ -244,12 +244,20 @@ class StoredWindowNode:
 
     predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
     announced: rows that enter say by their ets when the -1 comes.
+    hops: rows come and leave at boundaries; whole: all that are there are given at each of them; changed: of
+    a ROWS window, at those only at which rows have come.
+    partition: columns of the stream, for a ROWS window each.
     """
 
     input: SourceNode
     window: Window
     predicate: Expression | None
     announced: bool = False
+    hops: Hops | None = None
+    whole: bool = False
+    changed: bool = False
+    partition: tuple[int, ...] = ()
+    label: str = field(default="", compare=False)
 
     @property
     def size(self) -> int:
@@ -263,11 +271,22 @@ class StoredWindowNode:
 
     @property
     def sides(self) -> tuple[MemberSide, MemberSide]:
-        """As a member of a join of which it has one side only."""
-        return (
-            MemberSide(self.window, self.predicate, self.columns),
-            MemberSide(self.window, None, ()),
-        )
+        """As a member of a join of which it has one side only.
+
+        What leaves at a boundary is needed until that is over: rows of a RANGE window for a hop more.
+        """
+        window = self.window
+        if self.hops is not None and window.kind == "range":
+            window = replace(window, size=self.size + self.hops.size)
+        return MemberSide(window, self.predicate, self.columns), MemberSide(window, None, ())
+
+
+@dataclass(frozen=True, slots=True)
+class AtTicksNode:
+    """What a ROWS window holds at each tick; `input` gives it whole where it has changed."""
+
+    input: StoredWindowNode
+    ticks: TicksNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,6 +482,7 @@ PlanNode = (
     | ArriveNode
     | LifetimeNode
     | StoredWindowNode
+    | AtTicksNode
     | ExpireNode
     | ChangeJoinNode
     | AggregateNode
@@ -487,6 +507,8 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.input,)
         case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode() | WholeWindowNode():
             return (node.input,) if node.ticks is None else (node.input, node.ticks)
+        case AtTicksNode():
+            return (node.input, node.ticks)
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
         case MemberNode():
@@ -498,7 +520,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
 def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNode:
     """The same node over changed inputs."""
     match node:
-        case SourceNode() | TableNode() | PaneAggregateNode() | StoredWindowNode():
+        case SourceNode() | TableNode() | PaneAggregateNode() | StoredWindowNode() | AtTicksNode():
             return node
         case (
             SelectNode()
@@ -541,7 +563,7 @@ def takes_back(node: PlanNode) -> bool:
 
 def hops_of(plan: PlanNode) -> Hops | None:
     """The boundaries of a hopping query's plan."""
-    windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode)
+    windows = (ArriveNode, LifetimeNode, WholeWindowNode, PaneAggregateNode, StoredWindowNode)
     return next((node.hops for node in plan_nodes(plan) if isinstance(node, windows)), None)
 
 
@@ -589,6 +611,7 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             | HopDeltaNode()
             | WholeWindowNode()
             | WholeTableNode()
+            | AtTicksNode()
         ):
             return plan_types(node.input)
         case TicksNode():

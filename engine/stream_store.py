@@ -51,8 +51,7 @@ class StreamStore(Protocol):
 def admit(store: StreamStore, member: WindowMember) -> None:
     """Make a window one of the members, which hears from now on how far time has come."""
     store.members.append(member)
-    member.output.punctuation = store.output.punctuation
-    member.output.closed = store.output.closed
+    member.begin(store.output.punctuation, store.output.closed)
 
 
 def give(
@@ -78,7 +77,7 @@ def promise(store: StreamStore, now: int) -> bool:
         return False
     store.output.promise(now)
     for member in store.members:
-        member.output.promise(now)
+        member.promise(now)
     return True
 
 
@@ -89,5 +88,5 @@ def close(store: StreamStore) -> bool:
         return False
     store.output.close()
     for member in store.members:
-        member.output.close()
+        member.close(queue.punctuation)
     return True

@@ -24,6 +24,12 @@ class WindowMember(Member):
     part: Part
     first: int = 0
     """Of a ROWS window: it has no rows before this one."""
+    since: int = BEGINNING
+    """Of a hopping query: the first boundary it is told of."""
+    begun: bool = False
+    """Whether it has been told of that."""
+    number: int = 0
+    """Of rows that are given whole at each boundary: that of the first which the next one may see."""
 
     def full_from(self, start: int) -> int:
         """When the window holds all it would hold had it always been there; it began at `start`."""
@@ -32,6 +38,28 @@ class WindowMember(Member):
         if self.node.window.kind == "rows":
             return MAX_TS if self.filled[0] is None else self.filled[0]
         return max(start, self.missing[0] + self.node.size)
+
+    def begin(self, now: int, closed: bool) -> None:
+        """Let it be told of what comes from now on."""
+        hops = self.node.hops
+        if hops is not None and now > BEGINNING:
+            self.since = hops.first(now)
+        self.output.punctuation = self._promised(now)
+        self.output.closed = closed
+
+    def promise(self, now: int) -> None:
+        """Nothing before `now` follows; a boundary is over when time has passed it."""
+        self.output.promise(self._promised(now))
+
+    def _promised(self, now: int) -> int:
+        hops = self.node.hops
+        return now if hops is None or now <= BEGINNING else hops.last(now - 1) + 1
+
+    def close(self, now: int) -> None:
+        """Nothing follows, and time ends with `now`."""
+        if self.node.hops is not None and now > BEGINNING:
+            self.promise(now + 1)
+        self.output.close()
 
     @property
     def readers(self) -> list[str]:

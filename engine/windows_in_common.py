@@ -35,7 +35,8 @@ class WindowsInCommon:
 
     def share(self, node: StoredWindowNode, number: int, part: Part) -> Outlet:
         """A member of the operator that keeps the stream's rows, which is set up if there is none."""
-        stream, kind = node.input.stream, node.window.kind
+        stream = node.input.stream
+        kind = "partitions" if node.partition else node.window.kind
         store = self._found.get((stream, kind))
         if store is None:
             store = self._found[stream, kind] = self._open(stream, kind)
@@ -57,6 +58,10 @@ class WindowsInCommon:
             from .operators.rows_store import RowsStore
 
             store = RowsStore(stream, types, queue, ingest.rows_in > 0)
+        elif kind == "partitions":
+            from .operators.partition_store import PartitionStore
+
+            store = PartitionStore(stream, types, queue, ingest.rows_in > 0)
         else:
             from .operators.window_store import WindowStore
 

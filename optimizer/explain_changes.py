@@ -8,6 +8,7 @@ from penstock.engine.build_operator import Approach, IncrementalNode
 from penstock.engine.plan import (
     AggregateNode,
     ArriveNode,
+    AtTicksNode,
     ChangeJoinNode,
     ExpireNode,
     HopDeltaNode,
@@ -46,7 +47,7 @@ def describe_incremental(
         lines.insert(0, mode_line(label))
     if getattr(node, "whole", None) is not None:
         data.pop("expiry", None)
-        lines = [line for line in lines if not line.startswith(("expiry", "MIN and MAX keep"))]
+        lines = [line for line in lines if not line.startswith(("expiry", "told of", "MIN and MAX keep"))]
     return title, lines, data
 
 
@@ -67,6 +68,9 @@ def describe_node(
             }
             when = "every hop" if node.ticks is None else "hops at which something may have changed"
             return f"WholeWindow [{node.window}]", [f"each row kept once, all of them at {when}"], data
+        case AtTicksNode():
+            lines = ["all rows at hops at which something may have changed"]
+            return "AtHops", lines, {"node": "AtHops"}
         case WholeTableNode():
             return "WholeTable", ["all rows at every hop"], {"node": "WholeTable"}
         case HopDeltaNode():

@@ -15,9 +15,13 @@ def describe_window(
     node: StoredWindowNode, store: StreamStore, member: WindowMember, query: str
 ) -> tuple[str, list[str], dict[str, Any]]:
     """Title, lines and data of a query's window."""
-    lines = [] if node.predicate is None else where_lines(node.predicate)
+    kind = "WholeWindow" if node.whole else "Window"
+    lines = [node.label] if node.label else []
+    if node.whole:
+        lines.append("all rows at every hop" + (" at which some have come" if node.changed else ""))
+    lines += [] if node.predicate is None else where_lines(node.predicate)
     data: dict[str, Any] = {
-        "node": "Window",
+        "node": kind,
         "window": str(node.window),
         "predicate": None if node.predicate is None else str(node.predicate),
         "state_bounded": True,
@@ -27,4 +31,6 @@ def describe_window(
     if others:
         lines.append(f"rows of {store.stream} kept once, also for {some_of(others)}")
         data["rows_shared_with"] = others
-    return f"Window [{node.window}]", lines, data
+    if node.label:
+        data["operator"], data["mode"] = node.label.rsplit(" ", 1)
+    return f"{kind} [{node.window}]", lines, data

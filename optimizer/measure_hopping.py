@@ -22,6 +22,7 @@ from penstock.engine.operators.whole_join import WholeJoin
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.pipeline import Part
 from penstock.engine.plan import PlanNode, SelectNode, plan_inputs, plan_nodes
+from penstock.engine.window_member import WindowMember
 
 from .estimate_flows import Estimates, Met
 from .hopping_cost import Flow
@@ -116,8 +117,10 @@ def rows_of(part: Part, number: int) -> int | None:
     operator: Operator | None = part.operators.get(number)
     if operator is not None:
         return operator.counters.rows_out
-    member: PaneMember | None = part.panes[number][1] if number in part.panes else None
-    return None if member is None else member.found
+    members: list[PaneMember | WindowMember] = [
+        shares[number][1] for shares in (part.panes, part.windows) if number in shares
+    ]
+    return members[0].found if members else None
 
 
 def rows_kept(part: Part, number: int) -> int | None:

@@ -386,7 +386,7 @@ def may_withdraw(node: PlanNode) -> bool:
         case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode() | PaneAggregateNode():
             return True
         case StoredWindowNode():
-            return True
+            return not node.whole
         case ChangeJoinNode() if node.kind != "inner":
             return True
         case ArriveNode():

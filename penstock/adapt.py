@@ -1,7 +1,7 @@
 """Other plans for queries at work, by what was measured: looked for between two pushes, now and then.
 
-An aggregate that has the only window over a stream keeps what it needs by itself. When another window comes,
-rows are kept in common, and it goes over to that as soon as they are all there.
+A query that has the only window over a stream keeps what it needs by itself, if that takes less time. When
+another window comes, rows are kept in common, and it goes over to that as soon as they are all there.
 
 Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
 million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries
@@ -151,7 +151,11 @@ class Adapter:
         self._alone.remove(query.name)
         if query._pipeline.error is not None:
             return
-        planned = engine._plan(query._bound, query._counting, query.name, None, query._hopping)
+        decided = query._how()
+        planned = engine._plan(
+            query._bound, query._counting, query.name, None, query._hopping,
+            None if decided is None else lambda *_: decided,
+        )  # fmt: skip
         planned = engine._with_others(query.name, planned)
         if not query.count and not any(runtime.streams[one].rows_in for one in query.streams):
             runtime.start_again(query.name, planned.node)
@@ -204,6 +208,7 @@ class Adapter:
         planned = engine._plan(
             query._bound, query._counting, query.name, None, query._hopping, lambda *_: found
         )
+        planned = self.alter(query, planned)
         query._keep_complete_from()
         query._next_decided = planned.node, found
         engine._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)

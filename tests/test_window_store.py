@@ -430,6 +430,33 @@ def test_nothing_comes_below_a_promise() -> None:
     assert sum(row[1] for row in rows_of(query.results())) == 0
 
 
+def test_rows_that_leave_between_two_batches_come_before_the_promise() -> None:
+    """A push of more rows than are taken at once: what leaves in between is older than what is to come."""
+    engine = make()
+    queries = [engine.query(f"SELECT k FROM s [RANGE {size} us] EMIT CHANGES") for size in (5, 7)]
+    (store,) = engine._runtime.windows
+    for member in store.members:
+        promised: list[int] = []
+        put, promise = member.output.put, member.output.promise
+
+        def checked(batch: Any, put: Any = put, promised: list[int] = promised) -> None:
+            assert not promised or batch.ts[0] >= promised[-1], "a row below a promise"
+            put(batch)
+
+        def noted(ts: int, promise: Any = promise, promised: list[int] = promised) -> None:
+            promised.append(ts)
+            promise(ts)
+
+        member.output = mock.Mock(
+            wraps=member.output, put=checked, promise=noted, queues=member.output.queues, punctuation=0
+        )
+    count = 70_000
+    texts, flags = np.array(["x"] * count), np.ones(count, bool)
+    rows = {"ts": np.arange(count) * 10, "k": np.arange(count), "v": np.ones(count), "t": texts, "b": flags}
+    engine.push("s", rows)
+    assert [query.count for query in queries] == [2 * count - 1] * 2
+
+
 def test_a_query_started_by_a_subscriber_begins_with_nothing() -> None:
     """Some of what has come is on its way: it keeps rows of its own, and they are all it gives."""
     engine = make()

@@ -9,14 +9,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.deal import order_runs
+from ..kernels.pairs import ROW_BITS
 from ..lineage import Demand
+from ..plan import StoredWindowNode
 from ..roster import Roster
+from ..shelf import Shelf
 from ..window_member import WindowMember
 from .shared_select import RowIndex
-from .side import Side
+from .side import Side, as_matrix
 
 FEW_MEMBERS = 8  # of one size, each of which looks at every row
 MOST_SHELVES = 8
+EARLIEST = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,18 +49,88 @@ class WindowChanges(NamedTuple):
     words: NDArray
 
 
+class Runs:
+    """Rows that leave a window and then rows that enter it, run by run as they are kept, put into order."""
+
+    def __init__(self, dimensions: int, words: int) -> None:
+        """How many tags of each kind rows have."""
+        self._times: list[NDArray] = []
+        self._refs: list[NDArray] = []
+        self._leaves: list[list[NDArray]] = [[] for _ in range(dimensions)]
+        self._words: list[list[NDArray]] = [[] for _ in range(words)]
+        self._entering: int | None = None
+
+    def begin_entering(self) -> None:
+        """What is added from now on enters."""
+        self._entering = sum(map(len, self._times))
+
+    def put(self, times: NDArray, refs: NDArray, leaves: Sequence[NDArray], words: Sequence[NDArray]) -> None:
+        """Add a run of changes, in order of time, with the tags of their rows."""
+        self._times.append(times)
+        self._refs.append(refs)
+        for into, values in zip((*self._leaves, *self._words), (*leaves, *words), strict=True):
+            into.append(values)
+
+    def add(
+        self, shelf: Shelf, number: int, rows: range, times: NDArray, places: NDArray | None = None
+    ) -> None:
+        """Add rows of a shelf, by its number, with the times of their changes; places: only some of them."""
+        refs = np.arange(rows.start, rows.stop) + (number << ROW_BITS)
+        tags = [[one.run(rows.start, rows.stop) for one in kind] for kind in (shelf.leaves, shelf.words)]
+        if places is not None and len(places) < len(rows):
+            refs, times = refs[places], times[places]
+            tags = [[one[places] for one in kind] for kind in tags]
+        self.put(times, refs, *tags)
+
+    def in_order(self) -> WindowChanges:
+        """All of them; at one time what leaves comes first, then by run."""
+        starts = np.cumsum([0, *map(len, self._times)])
+        total = int(starts[-1])
+        at, order = joined(self._times, np.int64), np.arange(total, dtype=np.int32)
+        if np.count_nonzero(np.diff(starts)) > 1:
+            order_runs(at, starts, order)
+        assert self._entering is not None, "some changes enter"
+        return WindowChanges(
+            order, at, joined(self._refs, np.int64), self._entering,
+            as_matrix([joined(one, np.int32) for one in self._leaves], total, np.int32),
+            as_matrix([joined(one, np.int64) for one in self._words], total, np.int64),
+        )  # fmt: skip
+
+
+def joined(parts: Sequence[NDArray], dtype: type) -> NDArray:
+    """All of these one after the other; none if there are none."""
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def index_lane(demand: Demand, side: Side) -> RowIndex | None:
+    """Where to look up who of many takes a row; None if they are few, or take the same."""
+    is_many = len(demand.low) > FEW_MEMBERS and any(side.tag_widths)
+    return RowIndex(demand, side.leaf_counts) if is_many else None
+
+
 def lanes_of(roster: Roster, demand: Demand, side: Side) -> list[Lane]:
     """Members with windows of one size together, the shortest first; demand: of all of them, one row each."""
+    if not len(roster):
+        return []
     order = np.argsort(roster.sizes[0], kind="stable")
     sizes, starts = np.unique(roster.sizes[0][order], return_index=True)
     lanes = []
     for size, here in zip(sizes.tolist(), np.split(order, starts[1:]), strict=True):
         own = Demand(demand.low[here], demand.high[here], demand.bits[here])
-        is_many = len(here) > FEW_MEMBERS and any(side.tag_widths)
-        index = RowIndex(own, side.leaf_counts) if is_many else None
         members = [one for i in here.tolist() if isinstance(one := roster.members[i], WindowMember)]
-        lanes.append(Lane(size, members, own, index))
+        lanes.append(Lane(size, members, own, index_lane(own, side)))
     return lanes
+
+
+def announced_ends(
+    side: Side, node: StoredWindowNode, ts: NDArray, sign: NDArray, refs: NDArray
+) -> NDArray | None:
+    """When the rows of changes leave, if whoever reads them asks for that."""
+    if not node.announced:
+        return None
+    if node.hops is None:
+        return np.where(sign > 0, ts + node.size, ts)
+    return node.hops.up(side.gathered(lambda shelf: shelf.store.ts, refs) + node.size)
 
 
 def as_rows(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:

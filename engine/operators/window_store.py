@@ -9,6 +9,8 @@ Dropped: when it has left the last window that it was in.
     RANGE 5     +a at 3, -a at 8
     RANGE 9     +a at 3,            -a at 12         a is dropped at 12
 
+Members of hopping queries are told at their boundaries, or given all rows there are then (hop_lanes.py).
+
 Every condition is looked at once per row, when it comes; what the row satisfies is kept with it, and who lets
 it go is known from that. Windows of one size have their changes put into order once: rows that leave are a
 stretch of each shelf, those that enter are the batch. At one ts what leaves comes before what enters.
@@ -25,11 +27,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..arrangement import Arrangement
-from ..batch import NO_ROWS, Batch, Gather, View
+from ..batch import NO_ROWS, Batch, Gather, View, all_at
 from ..coverage import note_coverage
 from ..indexes.build import NO_INDEX
 from ..kernels.changes import find_few, take_changes
-from ..kernels.deal import order_runs
 from ..kernels.pairs import ROW_BITS
 from ..known_time import KnownTime
 from ..lineage import Demand, Tags
@@ -37,25 +38,35 @@ from ..member_index import demands_of, index_members
 from ..operator import Counters
 from ..plan import CommonSide
 from ..query_index import split_by_member
-from ..queue import Outlet, Queue, bound_of
+from ..queue import BEGINNING, Outlet, Queue, bound_of
 from ..roster import Roster
 from ..shelf import Shelf
 from ..stream_store import admit, close, give, promise
 from ..types import ARROW_TYPES, SqlType
 from ..window import MAX_TS
 from ..window_member import WindowMember
+from .hop_lanes import HopLane, changes_at_hops, hop_lanes_of, rows_between, windows_at_hops
 from .shared_select import MAX_ENTRIES, RowIndex
-from .side import Side, as_matrix
+from .side import Side
 from .stored_side import rearrange
 from .take_rows import Fault, take_rows
-from .window_lanes import MOST_SHELVES, Lane, WindowChanges, as_rows, few_ends, lanes_of
+from .window_lanes import (
+    EARLIEST,
+    MOST_SHELVES,
+    Lane,
+    Runs,
+    WindowChanges,
+    announced_ends,
+    as_rows,
+    few_ends,
+    lanes_of,
+)
 
 STEP_ROWS = 32_768
 MOST_CHANGES = 1 << 22  # of all members in flight
 LEAST_CHANGES = 4_096  # of one size of window
 FEW_LANES = 8  # whose changes are put into order for each
 FEW_CHANGES = 16_384  # of all members, told in one go
-EARLIEST = np.iinfo(np.int64).min
 
 
 class WindowStore:
@@ -78,13 +89,16 @@ class WindowStore:
         self._on_failure = on_failure
         self._side = Side(0, CommonSide(stream, "range", ()), types, queue, None)
         self._side.index_kind = NO_INDEX
-        self._roster = Roster.of(())
+        self._roster = self._sliding = Roster.of(())
+        """Of all members, and of those that are told of changes as they happen."""
         self._sizes: NDArray = NO_ROWS
-        """Of the windows, each once, in order."""
+        """Of the windows of these, each once, in order."""
         self._lanes: list[Lane] = []
         """For each of them, made when it is first asked for."""
         self._demand = Demand(*(np.empty((0, 0), kind) for kind in (np.int32, np.int32, np.int64)))
-        """What members ask of the tags of rows, one row each."""
+        """What they ask of the tags of rows, one row each."""
+        self._hop_lanes: list[HopLane] = []
+        """Of the others."""
         self._is_stale = False
         self._known = KnownTime("promises", self.inputs)
         self._told = queue.punctuation
@@ -134,9 +148,18 @@ class WindowStore:
             rearrange(side)
         note_coverage(roster, (side,), self._told)
         side.expire(self._told)
-        self._demand = demands_of(roster, (side,))
-        self._sizes = np.unique(roster.sizes[0])
+        is_sliding = np.array([one.node.hops is None for one in self.members])
+        self._sliding = roster.take(is_sliding)
+        self._demand = demands_of(self._sliding, (side,))
+        self._sizes = np.unique(self._sliding.sizes[0])
         self._lanes = []
+        for member in self.members:
+            member.number += len(side) + 1  # rows may be in another order than before
+        self._find_hop_lanes()
+
+    def _find_hop_lanes(self) -> None:
+        hopping = self._roster.take(np.array([one.node.hops is not None for one in self.members]))
+        self._hop_lanes = hop_lanes_of(hopping, demands_of(hopping, (self._side,)), self._side)
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -144,13 +167,14 @@ class WindowStore:
         self.refresh()
         worked = self._is_unfinished or self._take(min(quantum, STEP_ROWS))
         if self._is_unfinished:
-            # 1. how far  2. who is told what  3. drop
+            # 1. how far  2. who is told what, and at boundaries  3. drop
             until = self._bound()
             entered = int(self._side.ts.searchsorted(until, side="right"))
             if not self._tell_few(until, entered):
-                self._lanes = self._lanes or lanes_of(self._roster, self._demand, self._side)
+                self._lanes = self._lanes or lanes_of(self._sliding, self._demand, self._side)
                 for lane in self._lanes:
-                    self._tell(lane, until, entered)
+                    self._tell(lane, self._between(lane.size, until, entered))
+            self._tell_hops(until - 1)
             self._told, self._entered = until, entered
             self._side.expire(until)
         if self._is_unfinished:
@@ -202,7 +226,8 @@ class WindowStore:
             ts = shelf.store.ts.live
             before = ts.searchsorted(np.maximum(self._told - self._sizes, EARLIEST), side="right")
             leaving += ts.searchsorted(np.maximum(until - self._sizes, EARLIEST), side="right") - before
-        return entering + int(leaving.max())
+        by_hops = (lane.count(self._side, self._told, until) for lane in self._hop_lanes)
+        return max(entering + int(leaving.max(initial=0)), *by_hops, 0)
 
     def _leaving(self, shelf: Shelf, size: int, until: int) -> range:
         """The rows of a shelf that leave windows of a size up to a time, and have not yet been told of."""
@@ -211,9 +236,8 @@ class WindowStore:
         first, last = ts.searchsorted(bounds, side="right").tolist()
         return range(tail + first, tail + last)
 
-    def _tell(self, lane: Lane, until: int, entered: int) -> None:
-        """Give the members of a lane what enters and leaves up to a time."""
-        changes = self._between(lane.size, until, entered)
+    def _tell(self, lane: Lane, changes: WindowChanges) -> None:
+        """Give the members of a lane what enters and leaves."""
         total = len(changes.order)
         if not total:
             return
@@ -245,7 +269,7 @@ class WindowStore:
             tail = shelf.store.ts.tail
             count = find_few(
                 shelf.store.ts.live, shelf.first_row - tail, self._told, until, tail + (number << ROW_BITS),
-                self._roster.sizes[0], demand.low, demand.high, demand.bits,
+                self._sliding.sizes[0], demand.low, demand.high, demand.bits,
                 as_rows([one.live for one in shelf.leaves], len(shelf), np.int32),
                 as_rows([one.live for one in shelf.words], len(shelf), np.int64),
                 count, members, ts, sign, rows,
@@ -259,34 +283,49 @@ class WindowStore:
         cuts = np.flatnonzero(np.diff(members[order], prepend=-1))
         for begin, end in zip(cuts.tolist(), [*cuts[1:].tolist(), count], strict=True):
             own = order[begin:end]
-            self._put(self._roster.members[members[own[0]]], views, ts[own], sign[own], rows[own])
+            self._put(self._sliding.members[members[own[0]]], views, ts[own], sign[own], rows[own])
         return True
 
     def _between(self, size: int, until: int, entered: int) -> WindowChanges:
         """What enters and leaves windows of a size up to a time."""
-        side = self._side
-        # 1. what leaves: a run of each shelf; what enters, last
-        batch = slice(self._entered, entered)
-        times, refs = [side.ts[batch]], [side.refs[batch]]
-        leaves, words = [[one[batch] for one in side.leaves]], [[one[batch] for one in side.words]]
+        side, runs = self._side, Runs(*self._side.tag_widths)
         for number, shelf in enumerate(side.shelves):
-            gone = self._leaving(shelf, size, until)
-            if gone:
-                times.insert(-1, shelf.store.ts.run(gone.start, gone.stop) + size)
-                refs.insert(-1, np.arange(gone.start, gone.stop) + (number << ROW_BITS))
-                leaves.insert(-1, [one.run(gone.start, gone.stop) for one in shelf.leaves])
-                words.insert(-1, [one.run(gone.start, gone.stop) for one in shelf.words])
-        # 2. in order of time
-        starts = np.cumsum([0, *map(len, times)])
-        total = int(starts[-1])
-        at, order = np.concatenate(times), np.arange(total, dtype=np.int32)
-        if np.count_nonzero(np.diff(starts)) > 1:
-            order_runs(at, starts, order)
-        return WindowChanges(
-            order, at, np.concatenate(refs), int(starts[-2]),
-            as_matrix([np.concatenate(one) for one in zip(*leaves, strict=True)], total, np.int32),
-            as_matrix([np.concatenate(one) for one in zip(*words, strict=True)], total, np.int64),
-        )  # fmt: skip
+            if gone := self._leaving(shelf, size, until):
+                runs.add(shelf, number, gone, shelf.store.ts.run(gone.start, gone.stop) + size)
+        runs.begin_entering()
+        batch = slice(self._entered, entered)
+        tags = [one[batch] for one in side.leaves], [one[batch] for one in side.words]
+        runs.put(side.ts[batch], side.refs[batch], *tags)
+        return runs.in_order()
+
+    def _tell_hops(self, over: int) -> None:
+        """Let members of hopping queries know of the boundaries up to a time, of which all rows have come."""
+        is_new = False
+        for lane in self._hop_lanes:
+            end = lane.hops.last(over)
+            if end <= lane.before(self._told):
+                continue
+            if lane.whole:
+                self._show(lane, end)
+            else:
+                self._tell(lane, changes_at_hops(self._side, lane, self._told, end))
+            is_new |= lane.is_new
+            for member in lane.members:
+                member.begun = True
+        if is_new:
+            self._find_hop_lanes()
+
+    def _show(self, lane: HopLane, end: int) -> None:
+        """Give the members of a lane what is in their windows at each boundary."""
+        views: dict[int, View] = {}
+        for place, member in enumerate(lane.members):
+            for boundary, first, refs in windows_at_hops(self._side, lane, place, self._told, end):
+                columns = [Gather(view, refs) for view in self._views(member, views)]
+                batch = Batch(all_at(boundary, len(refs)), columns)
+                batch.first_row = first
+                self.counters.rows_out += batch.length
+                member.found += batch.length
+                member.output.put(batch)
 
     def _sort_out(self, lane: Lane, index: RowIndex, changes: WindowChanges, views: dict[int, View]) -> None:
         """Give many members their changes: who takes a row is looked up."""
@@ -306,18 +345,24 @@ class WindowStore:
     def _put(
         self, member: WindowMember, views: dict[int, View], ts: NDArray, sign: NDArray, rows: NDArray
     ) -> None:
+        self._views(member, views)
+        give(self, member, views, ts, sign, rows, announced_ends(self._side, member.node, ts, sign, rows))
+
+    def _views(self, member: WindowMember, known: dict[int, View]) -> list[View]:
+        """The columns that a member asks for, as they are now; those looked up are added to the known."""
         for column in member.node.columns:
-            if column not in views:
-                views[column] = self._side.view(column)
-        ets = np.where(sign > 0, ts + member.node.size, ts) if member.node.announced else None
-        give(self, member, views, ts, sign, rows, ets)
+            if column not in known:
+                known[column] = self._side.view(column)
+        return [known[column] for column in member.node.columns]
 
     # -- time ---------------------------------------------------------------------------------------
 
     def _pass_time(self) -> bool:
         """Promise as far as the input has come; False if that is no further than before."""
         (queue,), side = self.inputs, self._side
-        moved = promise(self, min(queue.frontier - bool(self._faults), queue.punctuation))
+        if queue.closed and not queue.batches and not self.output.closed:
+            self._tell_hops(queue.punctuation)
+        moved = promise(self, min(self._told, queue.frontier - bool(self._faults), queue.punctuation))
         if moved and side.births_matter and side.oldest_birth >= max(one.born[0] for one in self.members):
             self._is_stale = True
         return close(self) or moved
@@ -335,24 +380,13 @@ class WindowStore:
     def rows_of(self, member: WindowMember) -> tuple[NDArray, NDArray]:
         """References to the rows that are in a member's window now, and when they leave it, in that order."""
         self.refresh()
-        side, size = self._side, member.node.size
-        demand = side.demand_of(member)
-        refs, ends = [NO_ROWS], [NO_ROWS]
-        for number, shelf in enumerate(side.shelves):
-            ts, tail = shelf.store.ts.live, shelf.store.ts.tail
-            first = int(ts.searchsorted(max(self._told - size, EARLIEST), side="right"))
-            there = np.ones(len(ts) - first, bool)
-            for d, leaves in enumerate(shelf.leaves):
-                own = leaves.live[first:]
-                there &= (own >= demand.low[0, d]) & (own <= demand.high[0, d])
-            for w, words in enumerate(shelf.words):
-                there &= (words.live[first:] & demand.bits[0, w]) == demand.bits[0, w]
-            found = np.flatnonzero(there) + first
-            refs.append(found + tail + (number << ROW_BITS))
-            ends.append(ts[found] + size)
-        ets = np.concatenate(ends)
-        order = np.argsort(ets, kind="stable")
-        return np.concatenate(refs)[order], ets[order]
+        hops, now = member.node.hops, self._told
+        if hops is not None:
+            now = hops.last(now - 1) if member.begun else BEGINNING
+        demand, size = self._side.demand_of(member), member.node.size
+        ts, refs = rows_between(self._side, demand, 0, now - size, now)
+        ends = ts + size
+        return refs, ends if hops is None else hops.up(ends)
 
     @property
     def state_rows(self) -> int:
