@@ -58,6 +58,8 @@ from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measur
 from .weights import Weights
 from .write_rate import write_rate
 
+OthersByKind = Callable[[Group], list[str]]
+"""Says which joins are apart only because their windows are of other kinds."""
 Take = Callable[[MemberNode, int, Group, Member], Description]
 """Describes what a query takes of a join it shares: its node and number, the join, its share."""
 
@@ -66,7 +68,13 @@ class Explainer:
     """Describes the plans of an engine; `analyze` adds what was measured."""
 
     def __init__(
-        self, rates: Rates, weights: Weights, analyze: bool, take: Take, expiry: str = "auto"
+        self,
+        rates: Rates,
+        weights: Weights,
+        analyze: bool,
+        take: Take,
+        others_by_kind: OthersByKind,
+        expiry: str = "auto",
     ) -> None:
         """`expiry`: as the engine was told."""
         self._forced_expiry = expiry
@@ -74,6 +82,7 @@ class Explainer:
         self._weights = weights
         self._analyze = analyze
         self._take = take
+        self._others_by_kind = others_by_kind
 
     def query(
         self,
@@ -237,6 +246,7 @@ class Explainer:
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
             f"{write_rate(expected.pair_rate)} pairs/s"
         )
+        shown.lines += self._others_by_kind(group)
         shown.data |= {
             "cost_cores": cost,
             "state_rows": rows,

@@ -128,15 +128,7 @@ class SharedJoins:
             shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
-        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
-        if kin:
-            others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
-            own = kinds_of(group.members[0])
-            why = f"{group.strategy} keeps rows by one measure of age"
-            if group.strategy not in ONE_MEASURE:
-                why = f"{group.strategy} has a join per combination of kinds, which takes less time than one"
-            apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
-            shown.lines.append(f"only {own} windows: {why}, {apart}")
+        shown.lines += self.others_by_kind(group)
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
@@ -166,6 +158,19 @@ class SharedJoins:
         title = "costs" if seen_costs is None else "costs, estimated and at the measured rates"
         shown.below.append(Description(title, lines=cost_table(costs, seen_costs, layout.priced_as)))
         return shown
+
+    def others_by_kind(self, group: Group) -> list[str]:
+        """Which joins are apart only because their windows are of other kinds, in a line if there are any."""
+        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
+        if not kin:
+            return []
+        others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
+        own = kinds_of(group.members[0])
+        why = f"{group.strategy} keeps rows by one measure of age"
+        if group.strategy not in ONE_MEASURE:
+            why = f"{group.strategy} has a join per combination of kinds, faster where many rows match"
+        apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
+        return [f"only {own} windows: {why}, {apart}"]
 
     def _layout(self, group: Group) -> Layout:
         """How the join is laid out now, worked out once."""

@@ -244,7 +244,9 @@ class Engine:
         from penstock.optimizer.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
-        explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
+        explainer = Explainer(
+            self._rates, self._weights, analyze, shared.take, shared.others_by_kind, self._expiry
+        )
         queries = [
             explainer.query(
                 query._bound,
