@@ -110,7 +110,9 @@ class ManySide(Side):
         super()._check()
         for shelf in self.shelves:
             for lookup in shelf.lookups:
-                assert lookup.end <= shelf.store.ts.end, "rows are found that are not there"
+                behind = shelf.store.ts.end - lookup.end
+                assert behind >= 0, "rows are found that are not there"
+                assert len(lookup.keys) + behind == len(shelf), "rows that have left can be found"
 
 
 def codes_on(shelf: Shelf, place: int) -> RowBuffer:
