@@ -1,8 +1,8 @@
 """`penstock bench sharing`: what many questions about the same two streams cost, and what sharing gains.
 
 W1's streams (1,000 rows per second each, 10,000 keys, windows of up to 10 s) with up to 10,000 queries; W4,
-the State-Slice trio; queries with selections; windows over one stream; queries that come and go; the paper's
-figures.
+the State-Slice trio; queries with selections; joins of three streams; windows over one stream; queries that
+come and go; the paper's figures.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .outcome import Outcome, Target
 from .race import Timing, race
 from .sharing_delivery import bench_delivery
 from .sharing_figures import Scale, bench_figures
+from .sharing_many import bench_many
 from .sharing_peers import Ask, DuckDbShared, PolarsShared, Tally, even_windows, expected_counts, form_runners
 from .sharing_strategies import Lap, Runner, contestant, even_values, newcomers, selection_sets, start_all
 from .sharing_windows import bench_windows
@@ -55,6 +56,7 @@ class Size:
     w4_rows: int
     selections: int  # queries with a selection
     delivered_rows: int
+    many_rows: int  # of each of three streams
     window_rows: int  # of one stream, whose windows are not joined
     changes: int  # queries added, and dropped
     rounds: int
@@ -63,13 +65,14 @@ class Size:
 
 FULL = Size(
     rows=1_000_000, numbers=(1, 12, 100, 1_000, 10_000), few=100, separate_rows=2 * SLICE_ROWS,
-    polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000, window_rows=60_000,
+    polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000, many_rows=300_000,
+    window_rows=60_000,
     changes=20, rounds=5,
     scale=Scale((20, 40, 60, 80), 4, 90, 2, 2),
 )  # fmt: skip
 QUICK = Size(
     rows=2 * SLICE_ROWS, numbers=(1, 12, 100, 1_000), few=100, separate_rows=25_000, polars_rows=20_000,
-    w4_rows=20_000, selections=1_000, delivered_rows=40_000, window_rows=20_000,
+    w4_rows=20_000, selections=1_000, delivered_rows=40_000, many_rows=40_000, window_rows=20_000,
     changes=5, rounds=2,
     scale=Scale((20, 80), 1, 36, 3, 1, (12, 36)),
 )  # fmt: skip
@@ -89,6 +92,8 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     bench_selections(outcome, size)
     tell("few queries that are given rows")
     bench_delivery(outcome, size.delivered_rows, size.rounds)
+    tell("joins of three streams")
+    bench_many(outcome, size.many_rows, size.rounds)
     tell("windows over one stream")
     bench_windows(outcome, size.window_rows, size.rounds)
     tell("queries that come and go")

@@ -6,13 +6,17 @@ by a library that is being loaded and does not expect one.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from types import FrameType
 
+FEW_COLLECTIONS = 100_000  # objects between two: what libraries make while they load is no garbage
+
 
 def main() -> None:
     """Load the commands and run the one that was asked for."""
+    gc.set_threshold(FEW_COLLECTIONS)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
     from .main import main as commands

@@ -31,7 +31,7 @@ class Arrangement:
     """
 
     indexes: tuple[str, str]
-    ends: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
+    ends: tuple[tuple[int, ...] | None, ...] = (None, None)
     by_lifetime: bool = True
     routed: bool = False
     part: Part | None = None

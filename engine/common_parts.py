@@ -87,7 +87,8 @@ class CommonParts(Parts):
         for part in self.alike(plan):
             held = Contents(self._runtime.tables, self._entered(part)).of(part)
             if held is not None:
-                self.filled[part.output] = held
+                if held.length:
+                    self.filled[part.output] = held
                 return part
         return None
 
@@ -130,7 +131,7 @@ class CommonParts(Parts):
         if isinstance(node, StoredWindowNode) and node.hops is None:  # else the next boundary gives all
             store, member = part.windows[0]
             found = store.content(member), BEGINNING
-        if found is not None:
+        if found is not None and found[0].length:
             part.given, part.rows_since = found
             part.is_filled = True
             self._given.append(part)

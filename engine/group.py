@@ -5,6 +5,8 @@ loose      fused, or a WindowJoin per query while that costs less
 push-down  one stream split by predicate, a WindowJoin per part, a union per query
 chain      the slices as operators of their own, joined by queues
 
+A join of more than two streams is one ManyJoin, whatever the strategy.
+
 Members come and go at any moment between two steps; who stays notices nothing.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .arrangement import Arrangement
 from .join_maker import JoinMaker
@@ -21,9 +23,12 @@ from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
 from .operators.side import Side
-from .plan import CommonJoin, MemberNode
+from .plan import CommonJoin, CommonManyJoin, MemberNode
 from .queue import Outlet, Queue, nobody
 from .types import SqlType
+
+if TYPE_CHECKING:
+    from .operators.many_join import ManyJoin
 
 OnFailure = Callable[[Member, Exception], None]
 
@@ -74,7 +79,7 @@ class Form(Protocol):
 class FusedForm:
     """One operator for all."""
 
-    def __init__(self, join: WindowJoin) -> None:
+    def __init__(self, join: WindowJoin | ManyJoin) -> None:
         self.join = join
         self.members = join.members
         self.operators: Sequence[Operator] = (join,)
@@ -90,7 +95,7 @@ class Group:
     """A common join at work, and where its streams are tapped."""
 
     name: str
-    common: CommonJoin
+    common: CommonJoin | CommonManyJoin
     strategy: str
     form: Form
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
@@ -142,3 +147,17 @@ def build_form(
 
         return LooseForm(make, changed)
     return FusedForm(make.whole())
+
+
+def build_many(
+    strategy: str,
+    common: CommonManyJoin,
+    types: Sequence[Sequence[SqlType]],
+    queues: Sequence[Queue],
+    name: str,
+    on_failure: OnFailure,
+) -> Form:
+    """A common join of three or more streams without members."""
+    from .operators.many_join import ManyJoin  # a query that does without starts faster
+
+    return FusedForm(ManyJoin(common, types, queues, name, strategy, on_failure))

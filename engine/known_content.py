@@ -49,7 +49,7 @@ def is_known(node: PlanNode, standing: bool = False) -> bool:
         case ArriveNode():
             return node.window.kind == "rows" or (standing and node.window.size is not None)
         case LifetimeNode():
-            return standing and node.sizes != (None, None)
+            return standing and any(node.sizes)
         case ChangeJoinNode(kind="inner"):
             sides = (node.left, node.right), (node.right, node.left)
             return all(reads_stream(other) or is_known(one, standing) for one, other in sides)

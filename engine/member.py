@@ -1,6 +1,7 @@
 """One query's share in a join that several queries have in common.
 
-Sides 0 and 1 are the left and the right of the common join, which may be the other way round in the query.
+Sides 0 and 1 are the left and the right of the common join, which may be the other way round in the query; a
+join of many streams has more.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Member:
     output: Outlet = field(default_factory=Outlet)
     found: int = 0
     """Pairs so far, as far as they have been settled."""
-    started: list[int] = field(default_factory=lambda: [BEGINNING, BEGINNING])
+    started: list[int] = field(default_factory=list)
     """How far each side's stream had come when the member joined; BEGINNING: no row had come."""
-    missing: list[int] = field(default_factory=lambda: [BEGINNING, BEGINNING])
+    missing: list[int] = field(default_factory=list)
     """Rows it needs may be missing on a side up to this ts (RANGE) or place (ROWS)."""
-    filled: list[int | None] = field(default_factory=lambda: [None, None])
+    filled: list[int | None] = field(default_factory=list)
     """When a ROWS window held nothing but rows that are there, if that has come."""
-    born: list[int] = field(default_factory=lambda: [0, 0])
+    born: list[int] = field(default_factory=list)
     """Rows of a side stored before this change of its columns lack some that it reads."""
     former: MemberNode | None = None
     """What it was before a change that the join has not yet taken in."""
@@ -41,14 +42,17 @@ class Member:
     is_new: bool = True
     """Whether the join has not yet taken it in."""
 
-    sizes: tuple[int, int] = (0, 0)
-    """Lengths of its windows in microseconds or rows, left and right; FOREVER if unbounded."""
-    by_rows: tuple[bool, bool] = (False, False)
+    sizes: tuple[int, ...] = ()
+    """Lengths of its windows in microseconds or rows, by side; FOREVER if unbounded."""
+    by_rows: tuple[bool, ...] = ()
     """Which of its windows are ROWS windows."""
-    predicates: tuple[Expression | None, Expression | None] = (None, None)
+    predicates: tuple[Expression | None, ...] = ()
 
     def __post_init__(self) -> None:
         self.become(self.node)
+        sides = len(self.sizes)
+        self.started, self.missing = [BEGINNING] * sides, [BEGINNING] * sides
+        self.filled, self.born = [None] * sides, [0] * sides
 
     @property
     def query(self) -> str:
@@ -58,10 +62,9 @@ class Member:
     def become(self, node: MemberNode) -> None:
         """Take what `node` says from now on."""
         self.node = node
-        left, right = node.sides
-        self.sizes = size_of(left.window), size_of(right.window)
-        self.by_rows = left.window.kind == "rows", right.window.kind == "rows"
-        self.predicates = left.predicate, right.predicate
+        self.sizes = tuple(size_of(side.window) for side in node.sides)
+        self.by_rows = tuple(side.window.kind == "rows" for side in node.sides)
+        self.predicates = tuple(side.predicate for side in node.sides)
 
     @property
     def waits(self) -> bool:
@@ -82,7 +85,7 @@ class Member:
         if start == BEGINNING:
             return None
         known = [start + 1]
-        for side in (0, 1):
+        for side in range(len(self.sizes)):
             if self.missing[side] == BEGINNING:
                 continue
             if self.by_rows[side]:

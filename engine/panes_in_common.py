@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .common_selects import disconnect
-from .operators.pane_aggregate import PaneAggregate
-from .pane_member import PaneMember
 from .pipeline import Part
 from .plan import CommonPanes, PaneAggregateNode
 from .queue import BEGINNING, Outlet
 
 if TYPE_CHECKING:
+    from .operators.pane_aggregate import PaneAggregate
+    from .pane_member import PaneMember
     from .runtime import Runtime
 
 
@@ -24,6 +24,9 @@ class PanesInCommon:
 
     def share(self, node: PaneAggregateNode, number: int, pipeline: Part, counting: bool) -> Outlet:
         """A member of the operator that runs the aggregate, which is set up if there is none."""
+        from .operators.pane_aggregate import PaneAggregate  # imported when first asked for, to start faster
+        from .pane_member import PaneMember
+
         runtime, common = self._runtime, node.common
         if common in self.found:
             runtime._drain(self.found[common])

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .batch import Batch
 from .build_operator import Approach
 from .group import Form, Group
 from .member import Member
 from .operator import Operator
-from .operators.pane_aggregate import PaneAggregate
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
-from .pane_member import PaneMember
 from .plan import PlanNode
 from .queue import BEGINNING, Outlet, Queue
 from .stream_store import StreamStore
 from .window_member import WindowMember
+
+if TYPE_CHECKING:
+    from .operators.pane_aggregate import PaneAggregate
+    from .pane_member import PaneMember
 
 
 @dataclass(eq=False)

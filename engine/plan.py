@@ -116,6 +116,18 @@ class JoinNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ManyJoinNode:
+    """Rows of three or more streams, one of each, with equal keys: gives the columns of all sides in order.
+
+    variables: per side, of each key the number of what it must be equal to; keys with one number are equal.
+    """
+
+    inputs: tuple[PlanNode, ...]
+    sides: tuple[SideNode, ...]
+    variables: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommonSide:
     """One side of what joins have in common; keys are over all columns of the stream.
 
@@ -146,6 +158,15 @@ class CommonJoin:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonManyJoin:
+    """The same of joins of three or more streams: their sides and which keys are equal."""
+
+    sides: tuple[CommonSide, ...]
+    variables: tuple[tuple[int, ...], ...]
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemberSide:
     """One side of a query's share in a common join: over all columns of the stream."""
 
@@ -156,12 +177,16 @@ class MemberSide:
 
 @dataclass(frozen=True, slots=True)
 class MemberNode:
-    """What `join` would give, taken from a join in common; `sides` are as there, swapped against `join`'s."""
+    """What `join` would give, taken from a join in common; `sides` are as there, swapped against `join`'s.
 
-    join: JoinNode
-    common: CommonJoin
-    sides: tuple[MemberSide, MemberSide]
-    swapped: bool
+    order: of a join of many streams, the number in common of each of `join`'s sides.
+    """
+
+    join: JoinNode | ManyJoinNode
+    common: CommonJoin | CommonManyJoin
+    sides: tuple[MemberSide, ...]
+    swapped: bool = False
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +223,15 @@ class ArriveNode:
 
 @dataclass(frozen=True, slots=True)
 class LifetimeNode:
-    """Pairs of a join of two streams with the ets they have: the earlier of both rows'.
+    """Pairs of a join of two streams, or rows of a join of more, with the ets they have: the earliest of
+    their rows'.
 
-    The last two columns of the input are the two rows' ts, and are not passed on. sizes: of the two windows,
-    None if unbounded.
+    The last columns of the input, one per stream, are the rows' ts, and are not passed on. sizes: of the
+    windows, None if unbounded.
     """
 
     input: PlanNode
-    sizes: tuple[int | None, int | None]
+    sizes: tuple[int | None, ...]
     hops: Hops | None = None
     taat: bool = False
     label: str = field(default="", compare=False)
@@ -449,6 +475,7 @@ PlanNode = (
     | WindowNode
     | SelectNode
     | JoinNode
+    | ManyJoinNode
     | MemberNode
     | UnionNode
     | TableNode
@@ -485,8 +512,8 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
         case JoinNode() | ChangeJoinNode():
             return (node.left, node.right)
         case MemberNode():
-            return (node.join.left, node.join.right)
-        case UnionNode() | TallyNode() | TicksNode():
+            return plan_inputs(node.join)
+        case UnionNode() | TallyNode() | TicksNode() | ManyJoinNode():
             return node.inputs
 
 
@@ -511,9 +538,10 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
         case JoinNode() | ChangeJoinNode():
             return replace(node, left=change(node.left), right=change(node.right))
         case MemberNode():
-            join = replace(node.join, left=change(node.join.left), right=change(node.join.right))
+            join = map_inputs(node.join, change)
+            assert isinstance(join, JoinNode | ManyJoinNode), "a join stays one"
             return replace(node, join=join)
-        case UnionNode() | TallyNode() | TicksNode():
+        case UnionNode() | TallyNode() | TicksNode() | ManyJoinNode():
             return replace(node, inputs=tuple(map(change, node.inputs)))
 
 
@@ -543,7 +571,7 @@ def stands_still(plan: PlanNode) -> bool:
     """Whether it can give rows long after the last row has come: ROWS windows, unbounded ones."""
     windows = (node.window for node in plan_nodes(plan) if isinstance(node, ArriveNode | WholeWindowNode))
     return any(window.kind == "rows" or window.size is None for window in windows) or any(
-        isinstance(node, LifetimeNode) and node.sizes == (None, None) for node in plan_nodes(plan)
+        isinstance(node, LifetimeNode) and not any(node.sizes) for node in plan_nodes(plan)
     )
 
 
@@ -591,7 +619,7 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
         case StoredWindowNode():
             return node.input.types
         case LifetimeNode():
-            return plan_types(node.input)[:-2]
+            return plan_types(node.input)[: -len(node.sizes)]
         case AggregateNode():
             return plan_types(node.input)[: node.keys] + tuple(call.type for call in node.calls)
         case PaneAggregateNode():
@@ -606,6 +634,9 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return tuple(output.type for output in node.outputs)
         case MemberNode():
             return plan_types(node.join)
+        case ManyJoinNode():
+            both = zip(node.sides, map(plan_types, node.inputs), strict=True)
+            return tuple(types[i] for side, types in both for i in side.columns)
         case JoinNode():
             left, right = plan_types(node.left), plan_types(node.right)
             return tuple(left[i] for i in node.left_side.columns) + tuple(

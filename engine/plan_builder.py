@@ -21,6 +21,7 @@ from .pipeline import Part, Pipeline
 from .plan import (
     HopAnswerNode,
     JoinNode,
+    ManyJoinNode,
     MemberNode,
     PaneAggregateNode,
     PlanNode,
@@ -61,7 +62,8 @@ class PlanBuilder:
                 next(numbers)
             return self._runtime.parts.share(node, number, pipeline)
         if isinstance(node, MemberNode):
-            next(numbers), next(numbers)  # its two streams
+            for _ in plan_inputs(node):
+                next(numbers)  # its streams
             return self._runtime._join(node, number, pipeline, counting)
         if isinstance(node, PaneAggregateNode):
             next(numbers)  # its stream
@@ -75,7 +77,7 @@ class PlanBuilder:
                 next(numbers)
             assert isinstance(pipeline, Pipeline), "selects of a part are its own"
             return selects.share(node, number, pipeline, counting, None)
-        assert not isinstance(node, JoinNode), "joins are run by groups"
+        assert not isinstance(node, JoinNode | ManyJoinNode), "joins are run by groups"
         queues = []
         for part in plan_inputs(node):
             queues.append(Queue())

@@ -17,14 +17,14 @@ from .expression import Expression
 from .member import Member
 from .window import FOREVER
 
-Predicates = tuple[list[Expression | None], list[Expression | None]]
+Predicates = tuple[list[Expression | None], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Roster:
-    """sizes: int64[2, M], windows of left and right; numbers: int64[2, M], of their predicates.
+    """sizes: int64[S, M], windows by side; numbers: int64[S, M], of their predicates.
 
-    predicates: the distinct ones of each side, by number; counting: bool[M]; by_rows: bool[2, M], whether a
+    predicates: the distinct ones of each side, by number; counting: bool[M]; by_rows: bool[S, M], whether a
     window is a ROWS window.
     """
 
@@ -38,20 +38,23 @@ class Roster:
     @classmethod
     def of(cls, members: Sequence[Member]) -> Roster:
         """From nothing."""
-        numbers = np.empty((2, len(members)), np.int64)
-        predicates: Predicates = ([], [])
-        for side in (0, 1):
+        sides = len(members[0].sizes) if members else 2
+        numbers = np.empty((sides, len(members)), np.int64)
+        predicates: Predicates = tuple([] for _ in range(sides))
+        for side in range(sides):
             known: dict[Expression | None, int] = {}
             numbers[side] = [known.setdefault(one.predicates[side], len(known)) for one in members]
             predicates[side].extend(known)
-        sizes = np.array([member.sizes for member in members], np.int64).reshape(-1, 2).T.copy()
+        sizes = np.array([member.sizes for member in members], np.int64).reshape(-1, sides).T.copy()
         counting = np.array([member.counting for member in members], np.bool_)
-        by_rows = np.array([member.by_rows for member in members], np.bool_).reshape(-1, 2).T.copy()
+        by_rows = np.array([member.by_rows for member in members], np.bool_).reshape(-1, sides).T.copy()
         return cls(list(members), sizes, numbers, predicates, counting, by_rows)
 
     def after(self, members: Sequence[Member]) -> Roster:
         """That of the members there are now: those here, but for some who came, went or changed."""
         old = self.members
+        if not old:
+            return Roster.of(members)
         new = [member for member in members if member.is_new]
         if len(members) == len(old) + 1 and new == members[-1:] and members[:-1] == old:
             return self._with(new[0])
@@ -82,7 +85,7 @@ class Roster:
             [*self.members, member],
             np.hstack([self.sizes, np.array(member.sizes, np.int64)[:, None]]),
             np.hstack([self.numbers, np.array(numbers, np.int64)[:, None]]),
-            (predicates[0], predicates[1]),
+            tuple(predicates),
             np.append(self.counting, member.counting),
             np.hstack([self.by_rows, np.array(member.by_rows, np.bool_)[:, None]]),
         )
@@ -100,7 +103,7 @@ class Roster:
             [*self.members[:at], *self.members[at + 1 :]],
             np.delete(self.sizes, at, axis=1),
             numbers,
-            (predicates[0], predicates[1]),
+            tuple(predicates),
             np.delete(self.counting, at),
             np.delete(self.by_rows, at, axis=1),
         )

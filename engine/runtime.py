@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,19 +20,18 @@ from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .errors import DataError
-from .group import Arrange, Group, build_form
+from .group import Arrange, Form, Group, build_form, build_many
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
-from .operators.pane_aggregate import PaneAggregate
 from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Netting, Sink
 from .operators.whole_operator import WholeOperator
-from .pane_member import PaneMember
 from .panes_in_common import PanesInCommon
 from .pipeline import Part, Pipeline
 from .plan import (
     CommonJoin,
+    CommonManyJoin,
     CommonPanes,
     MemberNode,
     PaneAggregateNode,
@@ -53,6 +53,10 @@ from .stream_clock import StreamClock
 from .stream_store import StreamStore
 from .succession import Done, ExactFrom, Succession
 from .windows_in_common import WindowsInCommon
+
+if TYPE_CHECKING:
+    from .operators.pane_aggregate import PaneAggregate
+    from .pane_member import PaneMember
 
 
 def nobody_told(name: str) -> None:
@@ -77,7 +81,7 @@ class Runtime:
         self._on_failure = on_failure
         self._strategy = strategy
         self._arrange = arrange
-        self.groups: dict[CommonJoin, Group] = {}
+        self.groups: dict[CommonJoin | CommonManyJoin, Group] = {}
         self._selects = CommonSelects(self)
         self._panes = PanesInCommon(self)
         self.windows = WindowsInCommon(self)
@@ -183,6 +187,7 @@ class Runtime:
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
+        self.heirs.drop(name)  # windows it was to have are of no use any more
         pipeline = self.pipelines[name]
         changed = {n: node for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)}
         joins = {n: group.common for n, (group, _) in pipeline.joins.items()}
@@ -215,7 +220,9 @@ class Runtime:
 
     def start_again(self, name: str, plan: PlanNode) -> None:
         """Let a query that has seen nothing yet begin with another plan."""
-        self._restart(self.pipelines[name], plan)
+        pipeline = self.pipelines[name]
+        pipeline.sink.take_initial()  # the other plan says itself what is there before all time
+        self._restart(pipeline, plan)
 
     def is_replanned(self, name: str) -> bool:
         """Whether another plan of the query is catching up."""
@@ -472,26 +479,31 @@ class Runtime:
         return {name: one.output.punctuation for name, one in self.streams.items() if one.rows_in}
 
     def _starts(self, node: MemberNode) -> list[int]:
-        """How far the two streams have come; BEGINNING for one that had no rows."""
+        """How far its streams have come; BEGINNING for one that had no rows."""
         streams = [self.streams[side.stream] for side in node.common.sides]
         return [stream.output.punctuation if stream.rows_in else BEGINNING for stream in streams]
 
-    def _open(self, common: CommonJoin) -> Group:
+    def _open(self, common: CommonJoin | CommonManyJoin) -> Group:
         streams = [self.streams[side.stream] for side in common.sides]
         taps: list[tuple[Outlet, Queue]] = []
         for stream in streams:
             taps.append((stream.output, self.tapped(stream.schema.name)))
-        types = streams[0].schema.types, streams[1].schema.types
+        types = [stream.schema.types for stream in streams]
+        queues = [queue for _, queue in taps]
         name = common.owner or f"join {next(self._group_numbers)}"
-        form = build_form(
-            self._strategy, common, types, (taps[0][1], taps[1][1]), name,
-            self._arrange, self._fail_member, partial(self._refresh, common),
-        )  # fmt: skip
+        form: Form
+        if isinstance(common, CommonManyJoin):
+            form = build_many(self._strategy, common, types, queues, name, self._fail_member)
+        else:
+            form = build_form(
+                self._strategy, common, (types[0], types[1]), (queues[0], queues[1]), name,
+                self._arrange, self._fail_member, partial(self._refresh, common),
+            )  # fmt: skip
         group = self.groups[common] = Group(name, common, self._strategy, form, taps)
         group.changed = partial(self._sync, group)
         return group
 
-    def _refresh(self, common: CommonJoin) -> None:
+    def _refresh(self, common: CommonJoin | CommonManyJoin) -> None:
         self.groups[common].refresh()
 
     def _check(self) -> None:

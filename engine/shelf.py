@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .batch import NO_ROWS
 from .buffer import RowBuffer
 from .indexes.build import build_index
+from .indexes.hash import HashIndex
 from .key_counts import KeyCounts
 from .store import Store
 from .types import SqlType
@@ -57,6 +58,8 @@ class Shelf:
         self.takers: RowBuffer | None = None
         self.key_counts: KeyCounts | None = None
         """Where pairs are counted by key and not found in the index."""
+        self.lookups: list[HashIndex] = []
+        """Rows by some of their keys, one for each choice of these that a join of many streams looks up."""
         self.first_row = 0
         """Of the batch being worked."""
         self.new_ts: NDArray = NO_ROWS
@@ -113,6 +116,8 @@ class Shelf:
                 self.key_counts.forget(row)
             self.store.drop(row)
             self.index.purge(row)
+            for lookup in self.lookups:
+                lookup.purge(row)
             for buffer in self.buffers:
                 buffer.drop(row)
 
@@ -139,11 +144,14 @@ class Shelf:
     @property
     def nbytes(self) -> int:
         counts = 0 if self.key_counts is None else self.key_counts.nbytes
-        return self.store.nbytes + self.index.nbytes + counts + sum(b.nbytes for b in self.buffers)
+        structures = self.index.nbytes + sum(lookup.nbytes for lookup in self.lookups)
+        return self.store.nbytes + structures + counts + sum(b.nbytes for b in self.buffers)
 
     def _check(self) -> None:
         self.store._check()
         self.index._check()
+        for lookup in self.lookups:
+            lookup._check()
         if self.key_counts is not None:
             self.key_counts._check()
         assert len(self.index.keys) == len(self.store), "index and store hold different rows"

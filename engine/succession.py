@@ -192,7 +192,9 @@ class Succession:
 
 
 def outlet_of(pipeline: Pipeline) -> Outlet:
-    """Where a plan's output comes from."""
+    """Where a plan's output comes from, or what knows how far it has come if results are only counted."""
     if 0 in pipeline.panes:
         return pipeline.panes[0][1].output
+    if 0 in pipeline.joins:
+        return pipeline.joins[0][0].form.operators[0].output
     return pipeline.parts[0].output if 0 in pipeline.parts else pipeline.operators[0].output

@@ -19,11 +19,19 @@ def equal_keys(stores: tuple[Store, Store], rows: tuple[NDArray, NDArray], colum
     for slot in range(columns):
         a, b = (store.columns[slot] for store in stores)
         if isinstance(a, TextColumn) and isinstance(b, TextColumn):
-            keep_equal_text(
-                a.starts.data, a.starts.base, a.data.data, a.data.base, left,
-                b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
-            )  # fmt: skip
+            keep_equal_texts((a, b), rows, keep)
         else:
             assert isinstance(a, FixedColumn) and isinstance(b, FixedColumn), "keys of two kinds"
             keep_equal(a.values.data, a.values.base, left, b.values.data, b.values.base, right, keep)
     return keep
+
+
+def keep_equal_texts(
+    columns: tuple[TextColumn, TextColumn], rows: tuple[NDArray, NDArray], keep: NDArray
+) -> None:
+    """Clear the byte of each pair of rows whose texts differ."""
+    (a, b), (left, right) = columns, rows
+    keep_equal_text(
+        a.starts.data, a.starts.base, a.data.data, a.data.base, left,
+        b.starts.data, b.starts.base, b.data.data, b.data.base, right, keep,
+    )  # fmt: skip

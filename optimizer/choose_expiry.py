@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.engine.build_operator import Approach
-from penstock.engine.operators.change_join import ChangeJoin
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.plan import (
     AggregateNode,
@@ -83,6 +82,8 @@ def measure_join(pipeline: Pipeline) -> JoinLoad | None:
     reader = reader_of(pipeline.plan)
     if len(joins) != 1 or reader is None or not is_bounded(joins[0]):
         return None
+    if isinstance(joins[0], LifetimeNode) and len(joins[0].sizes) > 2:
+        return None  # the other plan has joins of pairs
     if isinstance(joins[0], ChangeJoinNode) and joins[0].whole is not None:
         return None  # of whole answers nothing expires
     for part in pipeline.everything:
@@ -91,7 +92,7 @@ def measure_join(pipeline: Pipeline) -> JoinLoad | None:
         if len(part.queries) > 1:
             return None  # what others need anyway
         operator = part.operators[0]
-        if isinstance(operator, ChangeJoin):  # of each row and pair, what comes and what leaves
+        if isinstance(joins[0], ChangeJoinNode):  # of each row and pair, what comes and what leaves
             return JoinLoad(operator.counters.rows_in / 2, operator.counters.rows_out / 2, reader)
         group, _ = next(iter(part.joins.values()))
         if len(group.members) > 1:

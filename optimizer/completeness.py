@@ -25,6 +25,7 @@ from penstock.engine.plan import (
     plan_inputs,
     plan_nodes,
     starts_full,
+    takes_back,
 )
 from penstock.engine.window import MAX_TS
 
@@ -44,6 +45,8 @@ def complete_from(pipeline: Pipeline) -> int | None:
     has_ticks = any(isinstance(node, TicksNode) for node in plan_nodes(pipeline.plan))
     has_ticks |= is_hopping and starts_full(pipeline.plan)  # what stands is given at the first hop
     inserts = not pipeline.sink.is_changes and not has_hops
+    # what enters an answer that rows are taken from is known if the answer before it was
+    later = inserts and takes_back(pipeline.plan)
     known = [start + (has_hops or has_ticks)]  # these begin after its start
     if inserts and pipeline.is_filled:
         known.append(pipeline.filled_at + 1)
@@ -57,7 +60,8 @@ def complete_from(pipeline: Pipeline) -> int | None:
         if began is None:
             continue
         if part is not pipeline:
-            known.append(filled_from(part, began, late is not None))
+            filled = filled_from(part, began, late is not None)
+            known.append(filled + (later and filled > began))
         if any(stream in part.started for stream in unwindowed(part.plan)):
             passes_by = inserts and (part is pipeline or meets_table(part.plan))
             known.append(start + 1 if passes_by else MAX_TS)

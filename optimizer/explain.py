@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from penstock.engine.build_operator import IncrementalNode
-from penstock.engine.chain import ChainGroup
 from penstock.engine.expression import Expression, write_duration
 from penstock.engine.group import Group
 from penstock.engine.member import Member
@@ -25,8 +22,10 @@ from penstock.engine.pipeline import Part, Pipeline
 from penstock.engine.plan import (
     EQUALITY,
     Band,
+    CommonJoin,
     HopAnswerNode,
     JoinNode,
+    ManyJoinNode,
     MemberNode,
     PaneAggregateNode,
     PlanNode,
@@ -45,28 +44,22 @@ from penstock.engine.types import SqlType
 from .assign_modes import Assigned
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from .choose_indexes import IndexChoice, choose_index
+from .description import Description, measured_line
 from .explain_changes import describe_incremental, mode_line
 from .explain_hopping import explain_hopping
+from .explain_many import ManyExplainer
 from .explain_panes import describe_panes
 from .explain_text import some_of, where_lines
 from .explain_windows import describe_window
+from .join_layout import sides_of
 from .logical import Query
 from .optimize_hopping import HoppingPlan
 from .statistics import JoinEstimate, Rates, SideEstimate, estimate_join, measure_sides
 from .weights import Weights
 from .write_rate import write_rate
 
-
-@dataclass
-class Description:
-    """A node as shown: a title, lines under it, what is below it, and the same as data."""
-
-    title: str
-    lines: list[str] = field(default_factory=list)
-    below: list[Description] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)
-
-
+OthersByKind = Callable[[Group], list[str]]
+"""Says which joins are apart only because their windows are of other kinds."""
 Take = Callable[[MemberNode, int, Group, Member], Description]
 """Describes what a query takes of a join it shares: its node and number, the join, its share."""
 
@@ -75,7 +68,13 @@ class Explainer:
     """Describes the plans of an engine; `analyze` adds what was measured."""
 
     def __init__(
-        self, rates: Rates, weights: Weights, analyze: bool, take: Take, expiry: str = "auto"
+        self,
+        rates: Rates,
+        weights: Weights,
+        analyze: bool,
+        take: Take,
+        others_by_kind: OthersByKind,
+        expiry: str = "auto",
     ) -> None:
         """`expiry`: as the engine was told."""
         self._forced_expiry = expiry
@@ -83,6 +82,7 @@ class Explainer:
         self._weights = weights
         self._analyze = analyze
         self._take = take
+        self._others_by_kind = others_by_kind
 
     def query(
         self,
@@ -178,7 +178,7 @@ class Explainer:
                 shown = Description(f"Table {node.table}", data={"node": "Table", "table": node.table})
             case MemberNode():
                 return self._join(node, number, pipeline, numbers)
-            case JoinNode():
+            case JoinNode() | ManyJoinNode():
                 raise AssertionError("joins are run by groups")
             case HopAnswerNode():
                 shown = Description(
@@ -218,10 +218,16 @@ class Explainer:
 
     def _join(self, member: MemberNode, number: int, pipeline: Part, numbers: Iterator[int]) -> Description:
         group, share = pipeline.joins[number]
-        if len(group.members) > 1 or (group.members and share not in group.members):
-            next(numbers), next(numbers)  # its two streams
-            return self._take(member, number, group, share)
+        shared = len(group.members) > 1 or (bool(group.members) and share not in group.members)
         node = member.join
+        if shared or isinstance(node, ManyJoinNode):
+            for _ in plan_inputs(member):
+                next(numbers)  # its streams
+            if isinstance(node, ManyJoinNode):
+                return ManyExplainer(self._rates, self._weights, self._analyze).take(
+                    member, number, group, share, shared
+                )
+            return self._take(member, number, group, share)
         expected = estimate_join(node, self._rates)
         sides = sides_of(group)
         sides_at_work = sides[::-1] if member.swapped else sides
@@ -240,6 +246,7 @@ class Explainer:
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
             f"{write_rate(expected.pair_rate)} pairs/s"
         )
+        shown.lines += self._others_by_kind(group)
         shown.data |= {
             "cost_cores": cost,
             "state_rows": rows,
@@ -285,6 +292,7 @@ class Explainer:
             "state_bytes": done.state_bytes,
         }
         if seen.measured:
+            assert isinstance(group.common, CommonJoin), "a join of two streams"
             condition = group.common.condition
             cost = (
                 choose_index(condition, seen.by_right, self._weights, left.index_kind).cost
@@ -328,12 +336,6 @@ def measure_group(group: Group) -> Done:
         sum(one.state_rows for one in operators),
         sum(one.state_bytes for one in operators),
     )
-
-
-def sides_of(group: Group) -> tuple[Side, Side]:
-    """Left and right of a join at work; of a join in parts, those of its first part."""
-    group.refresh()
-    return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides
 
 
 def span_s(left: Side, right: Side) -> float:
@@ -417,38 +419,3 @@ def shown_outputs(outputs: tuple[Expression, ...], names: list[str]) -> list[str
 def shorten(parts: list[str], most: int = 12) -> str:
     shown = ", ".join(parts[:most])
     return shown if len(parts) <= most else f"{shown}, ... ({len(parts)} columns)"
-
-
-def measured_line(rows_in: int, rows_out: int, busy_s: float) -> str:
-    speed = f", {rows_in / busy_s:,.0f} rows/s" if busy_s > 0 else ""
-    return f"measured: {rows_in:,} rows in, {rows_out:,} out, busy {busy_s:.3g} s{speed}"
-
-
-def write_tree(top: Description) -> str:
-    """The description as an indented tree."""
-    out = [top.title, *(f"  {line}" for line in top.lines)]
-    write_below(top, "", out)
-    return "\n".join(out)
-
-
-def write_below(node: Description, indent: str, out: list[str]) -> None:
-    for place, part in enumerate(node.below):
-        last = place == len(node.below) - 1
-        out.append(f"{indent}{'└─ ' if last else '├─ '}{part.title}")
-        inner = indent + ("   " if last else "│  ")
-        bar = "│  " if part.below else "   "
-        out.extend(f"{inner}{bar}{line}" for line in part.lines)
-        write_below(part, inner, out)
-
-
-def as_data(node: Description) -> dict[str, Any]:
-    """The description for programs."""
-    return node.data | {"inputs": [as_data(part) for part in node.below]}
-
-
-def write_json(queries: list[Description], groups: list[Description]) -> str:
-    """Queries, and the joins that several of them share, if there are any."""
-    shown: dict[str, Any] = {"queries": [as_data(query) for query in queries]}
-    if groups:
-        shown["groups"] = [group.data for group in groups]
-    return json.dumps(shown, indent=2)

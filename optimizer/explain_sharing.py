@@ -21,19 +21,19 @@ from penstock.engine.chain import ChainGroup
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
-from penstock.engine.plan import MemberNode, SourceNode
+from penstock.engine.plan import Band, CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
 from penstock.engine.window import FOREVER
 
 from .choose_indexes import choose_index
+from .description import Description, measured_line
 from .explain import (
-    Description,
     condition_text,
     cost_line,
     keys_text,
     measure_group,
-    measured_line,
     span_s,
 )
+from .explain_many import ManyExplainer
 from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines
 from .join_layout import Layout
@@ -78,6 +78,7 @@ class SharedJoins:
 
     def take(self, node: MemberNode, number: int, group: Group, member: Member) -> Description:
         """What a query takes of a join; of one it takes no part in any more, what it took."""
+        assert isinstance(node.join, JoinNode), "a join of two streams"
         text = condition_text(node.join)
         shown = Description(f"Shared {name_of(group)}  {text}")
         shown.data = {"node": "SharedJoin", "id": number, "condition": text, "group": group.name}
@@ -115,8 +116,10 @@ class SharedJoins:
 
     def group(self, group: Group) -> Description:
         """A join that several queries share."""
-        layout = self._layout(group)
         common = group.common
+        if isinstance(common, CommonManyJoin):
+            return ManyExplainer(self._rates, self._weights, self._analyze).group(group)
+        layout = self._layout(group)
         text = keys_text(common.left.keys, common.right.keys, common.condition)
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
@@ -125,15 +128,7 @@ class SharedJoins:
             shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
-        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
-        if kin:
-            others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
-            own = kinds_of(group.members[0])
-            why = f"{group.strategy} keeps rows by one measure of age"
-            if group.strategy not in ONE_MEASURE:
-                why = f"{group.strategy} has a join per combination of kinds, which takes less time than one"
-            apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
-            shown.lines.append(f"only {own} windows: {why}, {apart}")
+        shown.lines += self.others_by_kind(group)
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
@@ -164,6 +159,19 @@ class SharedJoins:
         shown.below.append(Description(title, lines=cost_table(costs, seen_costs, layout.priced_as)))
         return shown
 
+    def others_by_kind(self, group: Group) -> list[str]:
+        """Which joins are apart only because their windows are of other kinds, in a line if there are any."""
+        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
+        if not kin:
+            return []
+        others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
+        own = kinds_of(group.members[0])
+        why = f"{group.strategy} keeps rows by one measure of age"
+        if group.strategy not in ONE_MEASURE:
+            why = f"{group.strategy} has a join per combination of kinds, faster where many rows match"
+        apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
+        return [f"only {own} windows: {why}, {apart}"]
+
     def _layout(self, group: Group) -> Layout:
         """How the join is laid out now, worked out once."""
         if id(group) not in self._layouts:
@@ -177,7 +185,7 @@ class SharedJoins:
         """Indexes to reckon with: those at work; of a chain, which has none, those that cost least."""
         left, right = (side.index_kind for side in layout.sides)
         if layout.is_chain:
-            condition = layout.group.common.condition
+            condition = condition_of(layout.group)
             left, right = (
                 choose_index(condition, direction, self._weights).kind
                 for direction in (expected.by_right, expected.by_left)
@@ -254,7 +262,7 @@ class SharedJoins:
             shown.lines.append(rows_line(beside, number, layout.size(beside[-1], number)))
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
-            choice = choose_index(layout.group.common.condition, direction, self._weights, kinds[number])
+            choice = choose_index(condition_of(layout.group), direction, self._weights, kinds[number])
             shown.lines.append(cost_line(choice))
             shown.data |= {"cost_cores": choice.cost, "costs": choice.costs}
         if self._analyze:
@@ -346,14 +354,16 @@ class SharedJoins:
 def differs_in_kind(one: Group, two: Group) -> bool:
     """Whether queries of both would share a join if their windows were of the same kinds."""
     bare = [
-        replace(
-            group.common,
-            left=replace(group.common.left, kind=None),
-            right=replace(group.common.right, kind=None),
-        )
-        for group in (one, two)
+        replace(common, left=replace(common.left, kind=None), right=replace(common.right, kind=None))
+        for common in (one.common, two.common)
+        if isinstance(common, CommonJoin)
     ]
-    return bare[0] == bare[1]
+    return len(bare) == 2 and bare[0] == bare[1]
+
+
+def condition_of(group: Group) -> Band | None:
+    assert isinstance(group.common, CommonJoin), "a join of two streams"
+    return group.common.condition
 
 
 # -- loads ------------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
 from penstock.engine.window import FOREVER
 
@@ -118,10 +119,22 @@ def parts_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> list
     return found[::-1]
 
 
+class Sliced(Protocol):
+    """What there is to know of a join to list its slices."""
+
+    members: list[Member]
+    noun: str
+
+    @property
+    def by_rows(self) -> Sequence[bool]: ...
+
+    def size(self, member: Member, number: int) -> int: ...
+
+
 class Reach:
     """Up to what age each query takes rows of a side, in the order of the queries."""
 
-    def __init__(self, layout: Layout, number: int) -> None:
+    def __init__(self, layout: Sliced, number: int) -> None:
         self._reach: dict[str, int] = {}
         for member in layout.members:
             reach = layout.size(member, number)
@@ -150,7 +163,7 @@ class Reach:
         return sorted(names, key=self._order.__getitem__)
 
 
-def slice_table(slices: Sequence[Slice], layout: Layout, side: Side) -> list[str]:
+def slice_table(slices: Sequence[Slice], layout: Sliced, side: Side) -> list[str]:
     """A line per slice; under one that was merged, of which."""
     by_rows = layout.by_rows[side.number]
     cells = [["", "ages", "rows", "queries", "let in"]]

@@ -9,8 +9,8 @@ from penstock.engine.arrangement import Part
 from penstock.engine.chain import ChainGroup
 from penstock.engine.group import Group
 from penstock.engine.member import Member
+from penstock.engine.operators.side import Side
 
-from .explain import sides_of
 from .load import is_by_rows, seconds, size_as_age
 from .sharing_words import write_size
 
@@ -112,3 +112,9 @@ class Layout:
         is_inside = not self.parts and self.ends[number][last - 1] > size
         until = f", {'the last ' if last > first else ''}up to {write_size(size, self.by_rows[number])}"
         return f"{text} of {of}{until if is_inside else ''}"
+
+
+def sides_of(group: Group) -> tuple[Side, Side]:
+    """Left and right of a join at work; of a join in parts, those of its first part."""
+    group.refresh()
+    return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides

@@ -20,7 +20,7 @@ from penstock.engine.window import FOREVER
 from .statistics import DEFAULT_PASS, MIN_MEASURED_ROWS, JoinEstimate
 from .workload import Asked, IndependentShares, QueryLoad, Workload
 
-Ends = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+Ends = tuple[tuple[int, ...] | None, ...]
 
 
 class MeasuredShares(IndependentShares):

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.engine.build_operator import Approach
 from penstock.engine.expression import Column, Expression, columns_of, conjunction, conjuncts, move_columns
@@ -65,11 +66,14 @@ from .logical import (
     UnionAll,
 )
 from .match_condition import equality_of, side_of
-from .optimize_hopping import HoppingPlan
 from .order_joins import Cluster, collect_cluster, order_joins
+from .plan_many import can_join_many, plan_many
 from .plan_streams import plan_join
 from .prune_columns import columns_in, moved, moved_all
 from .simplify_condition import simplify_all
+
+if TYPE_CHECKING:
+    from .optimize_hopping import HoppingPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,14 @@ class ChangesPlan:
     """Of a hopping query, if its plan was chosen by cost."""
 
 
-def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: Approach) -> ChangesPlan:
-    """The plan of any sliding query; `counting`: only how many changes there are is asked."""
-    planner = ChangesPlanner(choose, approach, None)
+def plan_changes(
+    query: Query, choose: IndexChooser, counting: bool, approach: Approach, multiway: bool = True
+) -> ChangesPlan:
+    """The plan of any sliding query; `counting`: only how many changes there are is asked.
+
+    multiway: three or more streams may be joined as one.
+    """
+    planner = ChangesPlanner(choose, approach, None, multiway and approach != "nta")
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
     netting = netting_of(node)
@@ -97,10 +106,13 @@ def plan_changes(query: Query, choose: IndexChooser, counting: bool, approach: A
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(self, choose: IndexChooser, approach: Approach, hops: Hops | None) -> None:
+    def __init__(
+        self, choose: IndexChooser, approach: Approach, hops: Hops | None, multiway: bool = False
+    ) -> None:
         self._choose = choose
         self._approach = approach
         self._hops = hops
+        self._multiway = multiway
         # Of the operator that is being planned, in a hopping query (plan_hopping.py):
         self._whole: Hops | None = None
         self._label = ""
@@ -199,7 +211,10 @@ class ChangesPlanner:
         return collect_cluster(node)
 
     def _inner(self, cluster: Cluster, outputs: tuple[Expression, ...]) -> PlanNode:
-        """Inner joins of any number of inputs, one after the other."""
+        """Inner joins of any number of inputs: of streams as one, if equalities connect them, else one after
+        the other."""
+        if self._multiway and can_join_many(cluster):
+            return self._many_join(cluster, outputs)
         items, order = cluster.items, order_joins(cluster)
         wanted = cluster.conditions
         plan: PlanNode | None = None
@@ -253,6 +268,15 @@ class ChangesPlanner:
         scans = [flatten_input(item).base for item in (left, right)]
         sizes = [scan.window.size for scan in scans if isinstance(scan, StreamScan)]
         return LifetimeNode(node, (sizes[0], sizes[1]), self._hops, self._taat, self._label)
+
+    def _many_join(self, cluster: Cluster, outputs: tuple[Expression, ...]) -> PlanNode:
+        """The shared join of three or more streams, with the time at which each of its rows leaves."""
+        keep = columns_in(*outputs)
+        node = plan_many(cluster, tuple(map(cluster.column, keep)), times=True)
+        scans = [flatten_input(item).base for item in cluster.items]
+        sizes = tuple(scan.window.size for scan in scans if isinstance(scan, StreamScan))
+        places = {column: place for place, column in enumerate(keep)}
+        return select(LifetimeNode(node, sizes, label=self._label), None, moved_all(outputs, places))
 
     def _match(self, join: Join, needed: Sequence[int]) -> PlanNode:
         """Outer, semi and anti joins: both inputs show each row leave."""
@@ -383,7 +407,7 @@ def has_ends(node: PlanNode) -> bool:
         case ArriveNode():
             return node.window.kind == "range" and node.window.size is not None
         case LifetimeNode():
-            return node.sizes != (None, None)
+            return any(node.sizes)
         case _:
             return any(map(has_ends, plan_inputs(node)))
 

@@ -1,4 +1,4 @@
-"""Plans of queries that only let rows in: selects, joins of two streams and unions of those, EMIT INSERTS.
+"""Plans of queries that only let rows in: selects, joins of streams and unions of those, EMIT INSERTS.
 
 1. flatten    sub-queries and projections away, so that everything is over the streams' columns; conditions
               into their normal form, all of them together, since two may say one thing
@@ -18,21 +18,26 @@ from .choose_indexes import IndexChooser
 from .flatten_input import Flat, flatten_input, substitute
 from .logical import Join, Node, StreamScan, UnionAll
 from .match_condition import match_condition, side_of
+from .order_joins import collect_cluster
 from .prune_columns import columns_in, moved, moved_all
 from .simplify_condition import simplify_all, simplify_condition
 
 
-def is_plain(node: Node) -> bool:
-    """Whether the query can be planned here."""
+def is_plain(node: Node, multiway: bool = True) -> bool:
+    """Whether the query can be planned here; multiway: three or more streams may be joined as one."""
     base = flatten_input(node).base
     match base:
         case StreamScan():
             return not base.window.partition
         case UnionAll():
-            return all(map(is_plain, base.inputs))
+            return all(is_plain(part, multiway) for part in base.inputs)
         case Join(kind="inner"):
             sides = [flatten_input(part).base for part in (base.left, base.right)]
-            return all(isinstance(side, StreamScan) and not side.window.partition for side in sides)
+            if all(isinstance(side, StreamScan) for side in sides):
+                return not any(isinstance(side, StreamScan) and side.window.partition for side in sides)
+            from .plan_many import can_join_many
+
+            return multiway and can_join_many(collect_cluster(node))
         case _:
             return False
 
@@ -48,7 +53,12 @@ def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
             inputs = tuple(plan_node(part, choose, counting and not flat.predicates) for part in union.inputs)
             return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
         case Join(kind="inner") as join:
-            return plan_join(join, flat.predicates, outputs, choose)
+            cluster = collect_cluster(node)
+            if len(cluster.items) == 2:
+                return plan_join(join, flat.predicates, outputs, choose)
+            from .plan_many import plan_many
+
+            return plan_many(cluster, () if counting else cluster.outputs)
         case base:
             raise AssertionError(f"{type(base).__name__} is not a plain query")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from penstock.engine.expression import Expression, columns_of, move_columns
 from penstock.engine.plan import (
     JoinNode,
+    ManyJoinNode,
     PlanNode,
     SelectNode,
     SideNode,
@@ -32,6 +33,10 @@ def prune_columns(node: PlanNode) -> PlanNode:
             left, left_side = prune_side(node.left, node.left_side)
             right, right_side = prune_side(node.right, node.right_side)
             return JoinNode(left, right, left_side, right_side, node.condition)
+        case ManyJoinNode():
+            both = zip(node.inputs, node.sides, strict=True)
+            inputs, sides = zip(*(prune_side(source, side) for source, side in both), strict=True)
+            return ManyJoinNode(inputs, sides, node.variables)
         case _:
             return map_inputs(node, prune_columns)
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.optimizer.choose_expiry import choose_expiry
-from penstock.optimizer.completeness import complete_from
-from penstock.optimizer.share_windows import is_better_alone, readers_of, share_windows, shared_streams
+from penstock.engine.build_operator import IncrementalNode
+from penstock.engine.plan import plan_nodes
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -91,6 +90,15 @@ class Adapter:
         """The plan with its windows kept in common; as it is if it is better off alone, and is alone."""
         if self._engine._sharing == "unshared" or approach != "promises":
             return plan
+        if not keeps_rows(plan):
+            return plan
+        from penstock.optimizer.share_windows import (
+            is_better_alone,
+            readers_of,
+            share_windows,
+            shared_streams,
+        )
+
         shared = share_windows(plan)
         windows = Windows(shared_streams(shared), readers_of(plan))
         return shared if self._meets_others(windows) or not is_better_alone(shared) else plan
@@ -109,6 +117,10 @@ class Adapter:
         the only ones may go over."""
         if self._engine._sharing == "unshared" or alone.approach != "promises":
             return
+        if not keeps_rows(alone.node):
+            return
+        from penstock.optimizer.share_windows import readers_of, share_windows, shared_streams
+
         windows = Windows(shared_streams(share_windows(alone.node)), readers_of(alone.node))
         if not windows.streams:
             return
@@ -130,6 +142,8 @@ class Adapter:
 
     def _go_over(self, query: Query) -> None:
         """Let a query keep its rows in common with others, as soon as they are there."""
+        from penstock.optimizer.completeness import complete_from
+
         engine, runtime = self._engine, self._engine._runtime
         if runtime.is_replanned(query.name):
             self._has_company = True  # another time
@@ -181,6 +195,8 @@ class Adapter:
 
     def _look_at_modes_of(self, query: Query) -> None:
         """Let a hopping query run in other modes, if those are clearly cheaper."""
+        from penstock.optimizer.completeness import complete_from
+
         engine, pipeline = self._engine, query._pipeline
         decided, watch = query._how(), query._watch
         is_free = pipeline.error is None and not engine._runtime.is_replanned(query.name)
@@ -199,6 +215,9 @@ class Adapter:
 
     def _look_at_expiry(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper."""
+        from penstock.optimizer.choose_expiry import choose_expiry
+        from penstock.optimizer.completeness import complete_from
+
         engine, pipeline = self._engine, query._pipeline
         if pipeline.error is not None or query._bound.hop is not None:
             return
@@ -208,3 +227,8 @@ class Adapter:
         planned = engine._plan(query._bound, query._counting, query.name, approach)
         query._keep_complete_from()
         engine._runtime.replan(query.name, planned.node, approach, complete_from)
+
+
+def keeps_rows(plan: PlanNode) -> bool:
+    """Whether its operators keep rows that leave; what serves those is loaded when the first one comes."""
+    return any(isinstance(node, IncrementalNode) for node in plan_nodes(plan))

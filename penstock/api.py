@@ -62,6 +62,7 @@ class Engine:
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
         panes: bool = True,
+        multiway: bool = True,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
@@ -69,6 +70,7 @@ class Engine:
         one of these queries must have; `execution`: how operators that read changes take rows;
         `optimize`: how the order of their joins and the places of differences are searched for.
         `panes`: whether aggregates of hopping queries may be put together from panes.
+        `multiway`: whether three or more streams may be joined by one operator; else two by two.
         """
         from penstock.adapt import Adapter
         from penstock.engine.runtime import Runtime
@@ -92,6 +94,7 @@ class Engine:
         self._sharing = sharing
         self._expiry = expiry
         self._panes = panes
+        self._multiway = multiway
         arrange = Arranger(sharing, self._index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -236,11 +239,14 @@ class Engine:
 
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
-        from penstock.optimizer.explain import Explainer, write_json, write_tree
+        from penstock.optimizer.description import write_json, write_tree
+        from penstock.optimizer.explain import Explainer
         from penstock.optimizer.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
-        explainer = Explainer(self._rates, self._weights, analyze, shared.take, self._expiry)
+        explainer = Explainer(
+            self._rates, self._weights, analyze, shared.take, shared.others_by_kind, self._expiry
+        )
         queries = [
             explainer.query(
                 query._bound,
@@ -364,7 +370,6 @@ class Engine:
         from penstock.engine.plan import JoinNode
         from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
-        from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
         from penstock.optimizer.plan_query import plan_query
         from penstock.optimizer.share_joins import BY_KIND, share_joins
         from penstock.optimizer.share_selects import share_selects
@@ -376,9 +381,21 @@ class Engine:
         owner = name if self._sharing == "unshared" else None
         expiry = approach or first_expiry(self._expiry)
         modes, execution = hopping or self._hopping
-        decide = decide or HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
+        if decide is None and bound.hop is not None:
+            from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
+
+            decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
         planned = plan_query(
-            bound, choose, counting, expiry, modes, execution, decide, panes=self._panes, owner=owner
+            bound,
+            choose,
+            counting,
+            expiry,
+            modes,
+            execution,
+            decide,
+            panes=self._panes,
+            multiway=self._multiway,
+            owner=owner,
         )
         by_kind = self._sharing in BY_KIND
         return replace(planned, node=share_selects(share_joins(planned.node, owner, by_kind), owner))
@@ -418,7 +435,8 @@ class Engine:
 
         query = self._queries[name.lower()]
         query._bound = bound
-        if not is_incremental(bound):
+        if not is_incremental(bound, self._multiway):
+            query._replanned_from = None
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)

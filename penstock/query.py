@@ -48,10 +48,11 @@ class Query:
 
     def _decide_on(self, decided: HoppingPlan | None) -> None:
         """Run as was decided; modes that were not forced may be changed while it runs."""
-        from penstock.optimizer.reassign_modes import Watch
+        self._decided, self._next_decided, self._watch = decided, None, None
+        if decided is not None:
+            from penstock.optimizer.reassign_modes import Watch
 
-        self._decided, self._next_decided = decided, None
-        self._watch = None if decided is None else Watch()
+            self._watch = Watch()
 
     def _how(self) -> HoppingPlan | None:
         """How a hopping query runs now."""

@@ -78,11 +78,11 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         {
             "name": store.name,
             "strategy": "windows",
-            "queries": list(dict.fromkeys(name for member in store.members for name in member.readers)),
+            "queries": readers,
             "operators": [operator_stats(store)],
         }
         for store in runtime.windows
-        if len(store.members) > 1
+        if len(readers := list(dict.fromkeys(name for one in store.members for name in one.readers))) > 1
     ]
     groups += [
         {

@@ -18,13 +18,13 @@ from checkpoint_help import Twins, again
 from test_replan import the_other
 
 import penstock
-from penstock import adapt
 from penstock.api import CHECKPOINTED
 from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.errors import CheckpointError
 from penstock.engine.object_graph import Walk
 from penstock.engine.scheduler import RoundRobin
+from penstock.optimizer import choose_expiry
 
 STREAMS = """
     CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR);
@@ -52,6 +52,10 @@ QUERIES = [
     "SELECT k, COUNT(*) AS n FROM a [RANGE 6 MICROSECONDS] GROUP BY k HOP BY 3 MICROSECONDS",
     "SELECT k, SUM(v) AS n FROM a [RANGE 6 MICROSECONDS] GROUP BY k HOP BY 2 MICROSECONDS EMIT DELTA",
     "SELECT k, MAX(s) AS n FROM a [RANGE 6 MICROSECONDS] GROUP BY k HOP BY 2 MICROSECONDS EMIT DELTA",
+    "SELECT x.k, y.v, z.v AS w FROM a AS x, b AS y, a AS z WHERE x.k = y.k AND y.k = z.k"
+    " WINDOW 2 MICROSECONDS",
+    "SELECT x.k, COUNT(*) AS n FROM a AS x, b AS y, a AS z WHERE x.k = y.k AND y.k = z.k GROUP BY x.k"
+    " WINDOW 3 MICROSECONDS",
 ]
 
 
@@ -235,7 +239,7 @@ def test_what_is_not_ours_is_refused_by_name() -> None:
 
 
 def test_plans_that_are_catching_up_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapt, "choose_expiry", the_other)
+    monkeypatch.setattr(choose_expiry, "choose_expiry", the_other)
     engine = penstock.Engine()
     engine.execute(STREAMS)
     for number in (7, 9):  # a GROUP BY over a window, one over a join

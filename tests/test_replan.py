@@ -13,8 +13,8 @@ from query_trees import Trees
 from test_changes_oracle import Folded, arrivals, drive, expected, found, make_engine, make_oracle
 
 import penstock
-from penstock import adapt
 from penstock.engine.pipeline import Pipeline
+from penstock.optimizer import choose_expiry
 from penstock.optimizer.weights import load
 
 
@@ -33,7 +33,7 @@ def test_to_and_fro_oracle(data: st.DataObject) -> None:
     if not trees.references:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapt, "choose_expiry", the_other)
+        patch.setattr(choose_expiry, "choose_expiry", the_other)
         engine = make_engine(draw, "auto", streams)
         folded = Folded(engine.query(f"{query.penstock} EMIT CHANGES"))
         for _ in drive(draw, engine, streams):
@@ -100,7 +100,7 @@ def test_a_join_that_others_need_is_left_alone() -> None:
 
 def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapt, "choose_expiry", the_other)
+        patch.setattr(choose_expiry, "choose_expiry", the_other)
         engine, query = started("auto", "SELECT a.k, COUNT(*) AS n FROM {} GROUP BY a.k")
         engine.push("a", {"ts": [1], "k": [1], "v": [1.0]})
         engine._adapter.look_at_plans()

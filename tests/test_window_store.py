@@ -598,3 +598,56 @@ def test_an_altered_aggregate_is_no_company_for_itself() -> None:
     assert {name for member in store.members for name in member.readers} == {"total", "q1"}
     answer = folded(changes_of(query), 44)
     assert answer == Counter({(0, 3.0): 1, (1, 3.0): 1}), "the six rows since 39"
+
+
+def test_a_total_that_goes_over_before_any_row_is_said_once() -> None:
+    """Time has begun, the stream has no row yet, and another window comes: what the total was to say first is
+    said by the plan that it has then."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT); CREATE STREAM u (ts TIMESTAMP, k BIGINT)")
+    total = engine.query("SELECT COUNT(*) AS n FROM s [RANGE 2 us]")
+    engine.push("u", {"ts": [0], "k": [3]})
+    engine.query("SELECT k FROM s [RANGE 20 us] EMIT CHANGES")
+    engine.push("s", {"ts": [1, 8], "k": [0, 1]})
+    assert rows_of(total.results()) == [(1, 1, 1), (3, -1, 1), (3, 1, 0), (8, -1, 0), (8, 1, 1)]
+
+
+@pytest.mark.parametrize("sharing", ["auto", "unshared"])
+def test_what_enters_at_the_instant_of_the_start(sharing: str) -> None:
+    """Where nothing was there when a query began, all that comes is news, also of that very instant."""
+    engine = penstock.Engine(sharing=sharing)
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+    first = engine.query("SELECT k, COUNT(*) AS n FROM s [RANGE 9 us] GROUP BY k EMIT INSERTS")
+    engine.advance(8)
+    second = engine.query("SELECT DISTINCT k FROM s [RANGE 4 us] EMIT INSERTS")
+    engine.push("s", {"ts": [8, 8, 11], "k": [2, 1, 1]})
+    engine.close()
+    assert (first.complete_from, second.complete_from) == (None, None)
+    assert sorted(rows_of(first.results())) == [(8, 1, 1), (8, 2, 1), (11, 1, 2)]
+    assert sorted(rows_of(second.results())) == [(8, 1), (8, 2)]
+
+
+def test_what_enters_a_total_is_known_an_instant_after_the_total() -> None:
+    """At 8 the last row that the late query missed leaves: the count is right from then on, but that it
+    becomes 0 at 8 is news only to those who knew it before."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+    engine.push("s", {"ts": [1, 3], "k": [1, 1]})
+    late = [
+        engine.query(f"SELECT COUNT(*) AS n FROM s [RANGE 5 us] WHERE k > 0 EMIT {emit}")
+        for emit in ("CHANGES", "INSERTS")
+    ]
+    assert [one.complete_from - EPOCH for one in late] == [
+        pa.scalar(n, pa.duration("us")).as_py() for n in (8, 9)
+    ]
+
+
+def test_stats_have_a_store_whose_readers_have_one_window() -> None:
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k BIGINT)")
+    for number, column in enumerate(("k", "k + 1")):
+        engine.query(f"SELECT {column} AS x FROM s [ROWS 1000] EMIT CHANGES", name=f"q{number}")
+    engine.push("s", {"ts": list(range(50)), "k": list(range(50))})
+    engine.advance(60)
+    stores = [group for group in engine.stats()["groups"] if group["strategy"] == "windows"]
+    assert [(one["queries"], one["operators"][0]["state_rows"]) for one in stores] == [(["q0", "q1"], 50)]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
+from ..kernels.find_rows import find_rows
 from ..kernels.hash import link_rows, run_hash
 from ..kernels.hash_rounds import (
     count_cells,
@@ -86,6 +87,39 @@ class HashIndex:
             self._keys, self._links, self._heads, self._origin, self._inserted,
             probes.key_low, probes.key_high, probes.row_from, probes.row_until, probes.end, probes.cursor,
         )  # fmt: skip
+
+    def find(
+        self,
+        keys: NDArray,
+        probers: NDArray,
+        row_from: NDArray,
+        row_until: NDArray,
+        cursor: NDArray,
+        out_seeker: NDArray,
+        out_row: NDArray,
+    ) -> int:
+        """Find rows by key for seekers in any order, when all rows have been inserted; how many were found.
+
+        keys, probers: int64 per seeker; a seeker sees the rows that its prober sees. The cursor says whether
+        all are served and where to go on, as for `run`; out_seeker has positions of seekers.
+        """
+        return int(
+            find_rows(
+                self._keys, self._links, self._heads, self._origin,
+                keys, probers, row_from, row_until, cursor, out_seeker, out_row,
+            )
+        )  # fmt: skip
+
+    def insert(self, keys: NDArray) -> None:
+        """Take the keys of the rows that come next, and insert these at once."""
+        self.extend(keys)
+        link_rows(self._keys, self._links, self._heads, self._inserted, self._end)
+        self._inserted = self._end
+
+    @property
+    def end(self) -> int:
+        """The row that comes next."""
+        return self._origin + self._end
 
     def run_ages(
         self, probes: Probes, times: NDArray, pos: RowBuffer, size: int, slices: Slices, histogram: NDArray

@@ -14,6 +14,8 @@ They wait until the hop they are first seen at is over (window at a time), or ar
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -121,14 +123,14 @@ class Arrive:
 
 
 class Lifetime(Arrive):
-    """Pairs of a join of two streams: each leaves when the first of its rows does.
+    """Pairs of a join of two or more streams: each leaves when the first of its rows does.
 
-    The last two columns of the input are the rows' own ts; they are not passed on.
+    The last columns of the input, one for each stream, are the rows' own ts; they are not passed on.
     """
 
     def __init__(
         self,
-        sizes: tuple[int | None, int | None],
+        sizes: tuple[int | None, ...],
         queue: Queue,
         name: str,
         messages: bool,
@@ -139,11 +141,11 @@ class Lifetime(Arrive):
         self._sizes = sizes
 
     def ends(self, batch: Batch) -> Batch:
-        last = batch.width - 2
+        last = batch.width - len(self._sizes)
         ends = [
             fixed_values(batch.column(last + side)) + size
             for side, size in enumerate(self._sizes)
             if size is not None
         ]
-        ets = None if not ends else ends[0] if len(ends) == 1 else np.minimum(*ends)
+        ets = None if not ends else functools.reduce(np.minimum, ends)
         return Batch(batch.ts, batch.lazy_columns[:last], None, ets)

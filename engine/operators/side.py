@@ -229,10 +229,13 @@ class Side:
         # 3. keep
         arrays = [batch.column(i) for i in self.columns]
         if self.verified:
-            kept = zip(keys, codes, self.key_types, strict=True)
-            texts = [key if type_ is SqlType.VARCHAR else pa.array(code) for key, code, type_ in kept]
-            arrays = texts + arrays
+            arrays = self.kept_keys(keys, codes) + arrays
         self.shelve(arrays, own, needed, self.generation)
+
+    def kept_keys(self, keys: Sequence[pa.Array], codes: Sequence[NDArray]) -> list[pa.Array]:
+        """The keys of rows as they are stored, of the types `verified`."""
+        kept = zip(keys, codes, self.key_types, strict=True)
+        return [key if type_ is SqlType.VARCHAR else pa.array(code) for key, code, type_ in kept]
 
     def forget_batch(self) -> None:
         """No rows are being worked."""

@@ -1,4 +1,4 @@
-"""The next rows of both inputs of a join, up to where something fails on them.
+"""The next rows of all inputs of a join, up to where something fails on them.
 
 A predicate or a key that fails on the data (an overflow, a bad cast) ends the queries that ask for it at the
 instant of the first row on which it does: all that is older is answered, wherever batches were cut, and rows
@@ -34,14 +34,14 @@ class Fault:
 def take_rows(
     sides: Sequence[Side], inputs: Sequence[Queue], instants: bool, rows: int, is_first: bool = False
 ) -> tuple[list[Examined | None], list[Fault]]:
-    """About `rows` rows of each input that both have reached, and what fails right after them.
+    """About `rows` rows of each input that all have reached, and what fails right after them.
 
     is_first: not many more than `rows`, even if that means cutting a batch.
     """
     bound = (instants_of if instants else bound_of)(inputs, rows)
     last = bound - 1 if instants else bound
     if all(not queue.batches or queue.batches[0].ts[0] > last for queue in inputs):
-        return [None, None], []
+        return [None] * len(sides), []
     if is_first and not instants:
         heads = [queue.batches[0] for queue in inputs if queue.batches]
         bound = min([bound, *(int(head.ts[min(rows, head.length) - 1]) for head in heads)])

@@ -138,9 +138,9 @@ def as_rows(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:
     return rows[0].reshape(1, -1) if rows else np.empty((0, length), dtype)
 
 
-def ends_of(roster: Roster) -> tuple[int, ...] | None:
-    """Ages at which rows may leave: each window's, or some of them if these are many."""
-    sizes = np.unique(roster.sizes[0])
-    if len(sizes) <= MOST_SHELVES:
+def few_ends(sizes: NDArray, most: int) -> tuple[int, ...] | None:
+    """Ages at which rows may leave: each window's (None), or some of them if these are many."""
+    sizes = np.unique(sizes)
+    if len(sizes) <= most:
         return None
-    return tuple(sizes[np.linspace(0, len(sizes) - 1, MOST_SHELVES).astype(int)].tolist())
+    return tuple(sizes[np.linspace(0, len(sizes) - 1, most).astype(int)].tolist())

@@ -52,12 +52,13 @@ from .stored_side import rearrange
 from .take_rows import Fault, take_rows
 from .window_lanes import (
     EARLIEST,
+    MOST_SHELVES,
     Lane,
     Runs,
     WindowChanges,
     announced_ends,
     as_rows,
-    ends_of,
+    few_ends,
     lanes_of,
 )
 
@@ -139,7 +140,9 @@ class WindowStore:
         self._entered = 0
         roster = self._roster = self._roster.after(self.members)
         new = [member for member in self.members if member.is_new]
-        must_move = side.prepare(roster, new, Arrangement((NO_INDEX, NO_INDEX), (ends_of(roster), None)))
+        must_move = side.prepare(
+            roster, new, Arrangement((NO_INDEX, NO_INDEX), (few_ends(roster.sizes[0], MOST_SHELVES), None))
+        )
         side.query_index = index_members(roster, (side,))
         if must_move:
             rearrange(side)

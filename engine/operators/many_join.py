@@ -1,0 +1,382 @@
+"""Window join of three or more streams by equal keys, for one query or for many that have it in common.
+
+In:      rows of all sides, each in time order.
+Out:     to each member, for rows of all streams, one of each, with equal keys, while all of them are in its
+         windows and satisfy its predicates, one row at the latest of their times: the columns it asked for.
+Kept:    each side's rows that some member still needs, once (see many_side.py); nothing of what was found.
+Dropped: a row when no row still to come can meet it, known from the punctuations of all inputs.
+
+A new row looks for partners on one side after the other (probe_order.py); what it has found so far seeks on.
+Law: a row of the join is found by the latest of its parts; of parts with one ts in one batch, by that of the
+lowest side. So what it finds was there before it, and it has the time of what is found.
+
+    a   1 . . . 5 . .       5 finds 2 of b, both find 3 of c:  one row at 5
+    b   . 2 . . . 6 .       6 finds 5 of a, both find 3 of c:  one row at 6
+    c   . . 3 . . . .       nothing is kept of the pairs that were found on the way
+
+One search serves all members, whatever their windows: rows stay as long as the longest that needs them, and
+who takes what is found is told from the ages and the lineage of its parts (see row_giver.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arrangement import Arrangement
+from ..coverage import note_coverage
+from ..indexes.build import NO_INDEX
+from ..kernels.cursor import CURSOR_SLOTS, DONE
+from ..kernels.pairs import ROW_BITS
+from ..keys import combine
+from ..lineage import Demand
+from ..member import Member
+from ..operator import Counters
+from ..plan import CommonManyJoin, MemberNode
+from ..query_index import QueryIndex
+from ..queue import Outlet, Queue
+from ..roster import Roster
+from ..types import SqlType
+from ..window import MAX_TS
+from .many_side import Keys, ManySide
+from .probe_order import Step, order_probes
+from .row_giver import RowGiver
+from .stored_side import rearrange
+from .take_rows import Fault, take_rows
+from .window_lanes import few_ends
+
+STEP_ROWS = 32_768  # of one side taken in at once
+FIRST_ROWS = 256  # of one side that seek at once, before it is known how many rows they find
+CHUNK_ROWS = 32_768  # found at once at one step
+GOOD_ROWS = 65_536  # to be found by those that seek at once
+MOST_SHELVES = 8  # of a side, each of which is looked up
+FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought over; then at every doubling
+
+
+@dataclass(slots=True)
+class Found:
+    """Rows found so far: for each the prober, a position among those that seek now, and a reference to a row
+    of each side that has been reached."""
+
+    probers: NDArray
+    refs: dict[int, NDArray]
+
+    def take(self, positions: NDArray) -> Found:
+        return Found(self.probers[positions], {side: rows[positions] for side, rows in self.refs.items()})
+
+
+class SideIndex(QueryIndex):
+    """How long members need rows of one side: what they ask of the others does not count."""
+
+    def __init__(self, sizes: NDArray, demand: Demand, side: ManySide) -> None:
+        dimensions, words = side.tag_widths
+        super().__init__(
+            np.stack([sizes, sizes]), demand.low, demand.high, demand.bits,
+            side.leaf_counts, [0] * dimensions, [0] * words,
+        )  # fmt: skip
+
+    def longest(self, side: int, of: int, leaves: NDArray, words: NDArray) -> NDArray:
+        return super().longest(0, 0, leaves, words)
+
+
+class ManyJoin:
+    """Joins three or more inputs; see the module's text."""
+
+    def __init__(
+        self,
+        common: CommonManyJoin,
+        types: Sequence[Sequence[SqlType]],
+        queues: Sequence[Queue],
+        name: str,
+        strategy: str,
+        on_failure: Callable[[Member, Exception], None],
+    ) -> None:
+        """strategy: with `mem-opt` rows stay exactly as long as some member needs them, with `pull-up` all as
+        long as the longest window; else they leave at a few ages, as each is one more place to look up.
+
+        `on_failure` is told of a member whose predicate failed on the data.
+        """
+        self.name = name
+        self.inputs = tuple(queues)
+        self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
+        self.counters = Counters()
+        self.common = common
+        self.sides = tuple(
+            ManySide(number, side, own, queue)
+            for number, (side, own, queue) in enumerate(zip(common.sides, types, queues, strict=True))
+        )
+        self.members: list[Member] = []
+        self.roster = Roster.of(())
+        """The members that have been taken in."""
+        self._strategy = strategy
+        self._on_failure = on_failure
+        self._giver = RowGiver(self.sides, self.counters)
+        self._is_stale = False
+        """Whether members have come or gone."""
+        self.looked_up: dict[tuple[int, Keys], tuple[int, int]] = {}
+        """How many have sought rows of a side by some of its keys, and how many they have found."""
+        self.orders: list[tuple[Step, ...]] = []
+        """For each side, how its rows look for partners."""
+        self._look_after = FIRST_LOOK
+        self._worked: list[int] = [0] * len(self.sides)
+        """So many rows of each side's batch have sought."""
+        self._seekers = FIRST_ROWS
+        """Rows of one side that seek at once."""
+        self._faults: list[Fault] = []
+        """What fails on the rows after those being worked."""
+        self._now = self.output.punctuation
+        self._order_probes()
+
+    # -- members ------------------------------------------------------------------------------------
+
+    def add(self, member: Member) -> None:
+        """Let a query in: it takes part from the next row on."""
+        self.members.append(member)
+        member.output.punctuation = self.output.punctuation
+        member.output.closed = self.output.closed
+        self._is_stale = True
+
+    def drop(self, member: Member) -> None:
+        """Let a query go; what it alone needed is forgotten."""
+        self.settle()
+        self.members.remove(member)
+        self._is_stale = True
+
+    def alter(self, member: Member, node: MemberNode) -> None:
+        """Let a query go on with other windows."""
+        self.settle()
+        if not member.is_new:  # of what it has not been taken in with, nothing was kept
+            member.former = member.node
+        member.become(node)
+        member.is_new = True
+        self._is_stale = True
+
+    def settle(self) -> None:
+        """Bring the counts of the members that only count up to date."""
+        self._giver.settle()
+
+    def refresh(self) -> None:
+        """Take changes of the members into account; between batches only."""
+        if not self._is_stale or self.is_working or not self.members:
+            return
+        self._is_stale = False
+        self.settle()
+        roster = self.roster = self.roster.after(self.members)
+        new = [member for member in self.members if member.is_new]
+        most = len(roster) if self._strategy == "mem-opt" else MOST_SHELVES
+        ends = tuple(few_ends(sizes, most) for sizes in roster.sizes)
+        arrangement = Arrangement((NO_INDEX, NO_INDEX), ends, self._strategy != "pull-up")
+        # 1. what is asked of rows  2. what newcomers miss  3. where rows are kept
+        must_move = [side.prepare(roster, new, arrangement, is_timed=True) for side in self.sides]
+        self._giver.refresh(roster)
+        note_coverage(roster, self.sides, self._now)
+        for side, must in zip(self.sides, must_move, strict=True):
+            side.forget_batch()
+            side.query_index = SideIndex(roster.sizes[side.number], side.demands(roster), side)
+            if must:
+                rearrange(side)
+            side.expire(self._now)
+        self._worked = [0] * len(self.sides)
+
+    # -- a batch ------------------------------------------------------------------------------------
+
+    @property
+    def is_working(self) -> bool:
+        """Whether rows of a batch have not sought yet."""
+        return any(worked < len(side.ts) for worked, side in zip(self._worked, self.sides, strict=True))
+
+    def step(self, quantum: int) -> bool:
+        self.refresh()
+        if not self.is_working and not self._begin(min(quantum, STEP_ROWS)):
+            return self._pass_time()
+        if self.is_working:
+            # 1. who seeks  2. find  3. pass on in time order
+            bound, until = self._next_seekers()
+            found = 0
+            if bound is None:
+                for ts, refs in self._find_all(until):
+                    found += len(ts)
+                    self._giver.give(ts, refs)
+            else:
+                parts = list(self._find_all(until))
+                found = sum(len(ts) for ts, _ in parts)
+                if found:
+                    self._giver.give(*in_order(parts))
+            rows = max(stop - at for at, stop in zip(self._worked, until, strict=True))
+            self._worked = until
+            if rows >= self._seekers // 2:
+                self._seekers = max(1, min(STEP_ROWS, 4 * rows, GOOD_ROWS * rows // max(found, 1)))
+        if not self.is_working:
+            self._pass_time()
+            self._report_faults()
+        return True
+
+    def _begin(self, rows: int) -> bool:
+        """Take the next rows all inputs have reached, about `rows` of each; False if there are none."""
+        if self.counters.rows_in >= self._look_after:
+            self._look_after = 2 * self.counters.rows_in
+            self._order_probes()
+        taken, self._faults = take_rows(self.sides, self.inputs, False, rows)
+        if all(one is None for one in taken):
+            return self._report_faults()
+        for side, examined in zip(self.sides, taken, strict=True):
+            side.arrive(examined)
+            side.fill_lookups()
+            self.counters.rows_in += 0 if examined is None else examined.batch.length
+        self._worked = [0] * len(self.sides)
+        return True
+
+    def _order_probes(self) -> None:
+        """Settle how rows look for partners, by what was found so far."""
+        self.orders = [
+            order_probes(side.number, self.common.variables, self._found_per_seeker) for side in self.sides
+        ]
+        steps = [step for order in self.orders for step in order]
+        for side in self.sides:
+            side.look_up_by(sorted({step.keys for step in steps if step.side == side.number}))
+
+    def _found_per_seeker(self, side: int, keys: Keys) -> float:
+        sought, found = self.looked_up.get((side, keys), (0, 0))
+        return found / sought if sought else float(len(self.sides[side]))
+
+    def _next_seekers(self) -> tuple[int | None, list[int]]:
+        """Up to which row of each side those are that seek next; and up to which time, None if all have one.
+
+        All of one time up to the last are among them.
+        """
+        waiting = [side.ts[at:] for side, at in zip(self.sides, self._worked, strict=True)]
+        bound = min(int(ts[min(self._seekers, len(ts)) - 1]) for ts in waiting if len(ts))
+        first = min(int(ts[0]) for ts in waiting if len(ts))
+        until = [
+            at + int(ts.searchsorted(bound, side="right"))
+            for ts, at in zip(waiting, self._worked, strict=True)
+        ]
+        return None if bound == first else bound, until
+
+    def _find_all(self, until: Sequence[int]) -> Iterator[tuple[NDArray, list[NDArray]]]:
+        """What the next seekers of each side find: times, and references to a row of each side."""
+        for side, at, stop in zip(self.sides, self._worked, until, strict=True):
+            if at == stop:
+                continue
+            times = side.ts[at:stop]
+            probers = np.arange(stop - at)
+            order = self.orders[side.number]
+            seen = {step.side: self._seen(step.side, times, side.number) for step in order}
+            for found in self._seek(order, Found(probers, {side.number: side.refs[at:stop]}), seen):
+                yield times[found.probers], [found.refs[number] for number in range(len(self.sides))]
+
+    def _seen(self, number: int, times: NDArray, by: int) -> list[tuple[NDArray, NDArray]]:
+        """The rows of each shelf of a side that probers of side `by` see."""
+        side = self.sides[number]
+        return [side.bounds(shelf, times, number > by) for shelf in range(len(side.shelves))]
+
+    def _seek(
+        self, steps: tuple[Step, ...], known: Found, seen: dict[int, list[tuple[NDArray, NDArray]]]
+    ) -> Iterator[Found]:
+        """Take what is known one step further, and that on to the end, a chunk at a time."""
+        if not steps:
+            yield known
+            return
+        step = steps[0]
+        side = self.sides[step.side]
+        sources = [self.sides[one].codes_at(place, known.refs[one]) for one, place in step.sources]
+        sought = combine(sources)
+        which = side.choices.index(step.keys)
+        total = 0
+        for number, (row_from, row_until) in enumerate(seen[step.side]):
+            lookup = side.shelves[number].lookups[which]
+            cursor = np.zeros(CURSOR_SLOTS, np.int64)
+            while not cursor[DONE]:
+                seekers, rows = np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS, np.int64)
+                count = lookup.find(sought, known.probers, row_from, row_until, cursor, seekers, rows)
+                if not count:
+                    continue
+                total += count
+                seekers, rows = seekers[:count], rows[:count] + (number << ROW_BITS)
+                keep = self._verify(step, sources, known, seekers, rows)
+                if keep is not None:
+                    seekers, rows = seekers[keep], rows[keep]
+                found = known.take(seekers)
+                found.refs[step.side] = rows
+                yield from self._seek(steps[1:], found, seen)
+        sought_before, found_before = self.looked_up.get((step.side, step.keys), (0, 0))
+        self.looked_up[step.side, step.keys] = sought_before + len(sought), found_before + total
+
+    def _verify(
+        self, step: Step, sources: list[NDArray], known: Found, seekers: NDArray, rows: NDArray
+    ) -> NDArray | None:
+        """Which of the rows found by hash have equal keys; None: all."""
+        side = self.sides[step.side]
+        keep: NDArray | None = None
+        for place, (other, other_place), codes in zip(step.keys, step.sources, sources, strict=True):
+            if len(step.keys) > 1:
+                same = side.codes_at(place, rows) == codes[seekers]
+                keep = same if keep is None else keep & same
+            if place in side.text_slots:
+                theirs = known.refs[other][seekers]
+                same = side.same_texts(place, rows, self.sides[other], other_place, theirs) > 0
+                keep = same if keep is None else keep & same
+        return None if keep is None or keep.all() else np.flatnonzero(keep)
+
+    def _report_faults(self) -> bool:
+        """Tell of members that fail on the rows to come; what came before has been passed on."""
+        faults, self._faults = self._faults, []
+        told = False
+        for fault in faults:
+            for member in [one for one in self.members if fault.concerns(one)]:
+                self._on_failure(member, fault.error)
+                told = True
+        return told
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def _pass_time(self) -> bool:
+        """Expire and promise as far as all inputs have come; False if that is no further than before."""
+        now = min(queue.frontier for queue in self.inputs)
+        moved = self._now < now < MAX_TS
+        if moved:
+            self._now = now
+            for side in self.sides:
+                side.expire(now)
+                if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
+                    self._is_stale = True
+            self.output.promise(now)
+            for member in self._giver.members:
+                member.output.promise(now)
+        if now == MAX_TS and not self.output.closed:
+            self.output.close()
+            for member in self.members:
+                member.output.close()
+            moved = True
+        return moved
+
+    @property
+    def state_rows(self) -> int:
+        self.refresh()
+        return sum(map(len, self.sides))
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(side.nbytes for side in self.sides)
+
+    def _check(self) -> None:
+        if not self.is_working:
+            self.refresh()
+            for side in self.sides:
+                side._check()
+
+
+def in_order(parts: Sequence[tuple[NDArray, list[NDArray]]]) -> tuple[NDArray, list[NDArray]]:
+    """All that was found, in time order."""
+    if len(parts) == 1:
+        ts, refs = parts[0]
+    else:
+        ts = np.concatenate([times for times, _ in parts])
+        refs = [np.concatenate(rows) for rows in zip(*(refs for _, refs in parts), strict=True)]
+    if bool((np.diff(ts) >= 0).all()):
+        return ts, refs
+    order = np.argsort(ts, kind="stable")
+    return ts[order], [rows[order] for rows in refs]

@@ -1,0 +1,97 @@
+"""What joins of three or more streams cost, shared in each way and not shared at all.
+
+Rows of each stream take one step after the other (engine/operators/probe_order.py). At each, whatever has
+been found so far probes a hash index, as in equation 7 of the window-join paper; what is found probes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from penstock.engine.expression import Expression
+from penstock.engine.member import Member
+from penstock.engine.operators.probe_order import Step
+from penstock.engine.window import FOREVER
+
+from .index_cost import direction_costs
+from .load import expected_share
+from .statistics import DEFAULT_KEYS, UNBOUNDED_S, SideEstimate
+from .strategy_cost import StrategyCost, counted
+from .weights import Weights
+
+Orders = Sequence[tuple[Step, ...]]
+
+
+def needed_share(predicates: set[Expression | None]) -> float:
+    """Of the rows of a stream, those that satisfy one of some predicates."""
+    return 1.0 - math.prod(0.0 if one is None else 1.0 - expected_share(one) for one in predicates)
+
+
+def rows_between(members: Sequence[Member], number: int, start: int, end: int, rate: float) -> float:
+    """Rows of one side to expect between two ages, of which those stay that some member still needs."""
+    share = needed_share({one.predicates[number] for one in members if one.sizes[number] > start})
+    until = start / 1e6 + UNBOUNDED_S if end == FOREVER else end / 1e6
+    return rate * share * (until - start / 1e6)
+
+
+def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all: bool) -> list[SideEstimate]:
+    """What each side has; keeps_all: of every row, as long as the longest window."""
+    found = []
+    for number, rate in enumerate(rates):
+        ends = sorted({member.sizes[number] for member in members})
+        share = needed_share({member.predicates[number] for member in members})
+        if keeps_all:
+            longest = UNBOUNDED_S if ends[-1] == FOREVER else ends[-1] / 1e6
+            found.append(SideEstimate(rate, rate, rate * longest))
+            continue
+        spans = zip([0, *ends[:-1]], ends, strict=True)
+        rows = sum(rows_between(members, number, start, end, rate) for start, end in spans)
+        found.append(SideEstimate(rate, rate * share, rows))
+    return found
+
+
+def many_cost(sides: Sequence[SideEstimate], orders: Orders, weights: Weights) -> tuple[float, float]:
+    """Cores of one join, and how many rows it finds in a second."""
+    cores = sum(side.rate for side in sides) * weights.row
+    results = 0.0
+    for first, steps in enumerate(orders):
+        seeking = sides[first].kept_rate
+        for step in steps:
+            side = sides[step.side]
+            matches = side.rows / DEFAULT_KEYS
+            cores += float(direction_costs("hash", seeking, 0.0, side.rows, matches, weights))
+            seeking *= matches
+        results += seeking
+    for number, side in enumerate(sides):
+        lookups = {step.keys for steps in orders for step in steps if step.side == number}
+        update = direction_costs("hash", 0.0, side.kept_rate, side.rows, 0.0, weights)
+        cores += len(lookups) * float(update)
+    return cores + results * weights.pair, results
+
+
+def many_costs(
+    members: Sequence[Member], rates: Sequence[float], orders: Orders, weights: Weights
+) -> dict[str, StrategyCost]:
+    """What the ways to run these members cost."""
+    alone = [estimate_sides([member], rates, keeps_all=False) for member in members]
+    whole = estimate_sides(members, rates, keeps_all=True)
+    needed = estimate_sides(members, rates, keeps_all=False)
+    cores, results = many_cost(whole, orders, weights)
+    return {
+        "unshared": StrategyCost(
+            sum(side.rows for sides in alone for side in sides),
+            sum(many_cost(sides, orders, weights)[0] for sides in alone),
+            f"{counted(len(members), 'join')}, one per query",
+        ),
+        "pull-up": StrategyCost(
+            sum(side.rows for side in whole),
+            cores + results * len(members) * weights.route,
+            f"1 join, all rows for the longest window, {counted(len(members), 'test')} of what is found",
+        ),
+        "mem-opt": StrategyCost(
+            sum(side.rows for side in needed),
+            many_cost(needed, orders, weights)[0],
+            "1 join, rows as long as some query needs them",
+        ),
+    }

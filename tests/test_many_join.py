@@ -1,0 +1,526 @@
+"""Joins of three and more streams: answers against DuckDB, each query against itself alone, and what is kept.
+
+a   1 . . . 5 . .       all within 4 us:  (5, 2, 3) at 5
+b   . 2 . . . 6 .                         (5, 6, 3) at 6
+c   . . 3 . . . .       1 has left when 5 comes
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from checkpoint_help import again
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import DECLARE, SCHEMA, database, plain, rows_of
+from test_join_oracle import arrivals
+from test_sharing import microseconds
+from test_sharing_mixed import cut
+
+import penstock
+from penstock.engine.indexes.hash import HashIndex
+from penstock.engine.kernels.cursor import CURSOR_SLOTS, DONE
+from penstock.engine.operators.many_join import ManyJoin
+from penstock.engine.operators.probe_order import Step, order_probes
+
+STRATEGIES = ["auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"]
+SHAPES = {
+    "one key": ["x.k = y.k", "y.k = z.k"],
+    "one key, around": ["x.k = z.k", "z.k = y.k", "y.k = x.k"],
+    "a chain": ["x.k = y.k", "y.s = z.s"],
+    "two keys": ["x.k = y.k", "x.s = y.s", "z.s = y.s", "z.k = x.k"],
+    "two of one stream": ["x.k = y.k", "x.id = y.k", "z.k = y.k"],
+    "texts": ["x.s = y.s", "x.s = z.s"],
+    "numbers": ["x.v = y.v", "y.v = z.v"],
+    "a sum": ["x.id + 1 = y.id", "y.id = z.id + 1"],
+}
+FILTERS = ["x.v > 0", "y.v <= 0.5", "z.s IS NOT NULL", "x.v BETWEEN 0 AND 1", "y.k = 1", "1 = 0"]
+BETWEEN = ["x.v < y.v", "x.id <> z.id", "z.v >= x.v"]
+STREAMS = {"x": "a", "y": "b", "z": "c"}
+
+
+def engine_of(strategy: str = "auto", **options: Any) -> penstock.Engine:
+    engine = penstock.Engine(sharing=strategy, **options)
+    for name in "abc":
+        engine.execute(DECLARE.format(name=name))
+    return engine
+
+
+def many_joins(engine: penstock.Engine) -> list[ManyJoin]:
+    operators = [one for group in engine._runtime.groups.values() for one in group.form.operators]
+    return [one for one in operators if isinstance(one, ManyJoin)]
+
+
+class Asked:
+    """A join of three streams, or of one stream with itself and another."""
+
+    def __init__(
+        self,
+        windows: dict[str, int | None],
+        conditions: list[str],
+        order: list[str],
+        counting: bool,
+        changes: bool,
+        streams: dict[str, str],
+    ) -> None:
+        self.windows, self.conditions, self.order = windows, conditions, order
+        self.counting, self.changes, self.streams = counting, changes, streams
+
+    def __repr__(self) -> str:
+        return self.sql
+
+    @property
+    def sql(self) -> str:
+        sizes = {
+            alias: f"{size} MICROSECONDS" if size else "UNBOUNDED" for alias, size in self.windows.items()
+        }
+        sources = [f"{self.streams[alias]} [RANGE {sizes[alias]}] AS {alias}" for alias in self.order]
+        text = f"SELECT x.id, y.id AS yid, z.id AS zid, z.s FROM {', '.join(sources)}"
+        return f"{text} WHERE {' AND '.join(self.conditions)}" + (" EMIT CHANGES" if self.changes else "")
+
+    def entered(self, tables: dict[str, pa.Table]) -> Counter[tuple[Any, ...]]:
+        """All rows that ever enter the answer with the time at which they do, by DuckDB."""
+        con = database().cursor()
+        for alias, stream in self.streams.items():
+            con.register(alias, tables[stream])
+        now = "greatest(x.ts, y.ts, z.ts)"
+        alive = [f"{now} - {alias}.ts < {size}" for alias, size in self.windows.items() if size is not None]
+        where = " AND ".join([*self.conditions, *alive])
+        sql = f"SELECT {now}, x.id, y.id, z.id, z.s FROM x, y, z WHERE {where}"
+        return Counter(plain(row) for row in con.execute(sql).fetchall())
+
+    def leaves(self, row: tuple[Any, ...], times: dict[str, list[int]]) -> int | None:
+        """When a row of the answer leaves it; None: never."""
+        parts = zip("xyz", row[1:4], strict=True)
+        ends = [
+            times[self.streams[alias]][number] + size
+            for alias, number in parts
+            if (size := self.windows[alias]) is not None
+        ]
+        return min(ends, default=None)
+
+
+@st.composite
+def asked(draw: st.DrawFn, shape: str, streams: dict[str, str]) -> Asked:
+    sizes = st.sampled_from([1, 2, 4, 9, 9, 20, None])
+    same = draw(st.booleans())
+    one = draw(sizes)
+    windows = {alias: one if same else draw(sizes) for alias in "xyz"}
+    keys = draw(st.permutations(SHAPES[shape]))
+    filters = draw(st.lists(st.sampled_from(FILTERS), max_size=2, unique=True))
+    between = draw(st.lists(st.sampled_from(BETWEEN), max_size=1))
+    order = draw(st.permutations(list("xyz")))
+    counting, changes = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
+    return Asked(windows, [*keys, *filters, *between], order, counting, changes, streams)
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> list[Asked]:
+    """Queries that differ in all but the streams and what is equal."""
+    shape = draw(st.sampled_from(sorted(SHAPES)))
+    streams = dict(STREAMS) if draw(st.integers(0, 3)) else {"x": "a", "y": "a", "z": "c"}
+    return draw(st.lists(asked(shape, streams), min_size=1, max_size=5))
+
+
+def check(one: Asked, rows: list[tuple[Any, ...]], tables: dict[str, pa.Table], since: int) -> None:
+    """What came of a query from a time on is what DuckDB says."""
+    wanted = one.entered(tables)
+    times = {name: table.column("ts").to_pylist() for name, table in tables.items()}
+    if not one.changes:
+        came = Counter(row for row in rows if row[0] >= since)
+        assert came == Counter({row: n for row, n in wanted.items() if row[0] >= since})
+        return
+    last = max((ts for own in times.values() for ts in own), default=0)
+    for now in range(since, last + 1):
+        there: Counter[tuple[Any, ...]] = Counter()
+        for row, count in wanted.items():
+            end = one.leaves(row, times)
+            if row[0] <= now and (end is None or now < end):
+                there[row[1:]] += count
+        folded: Counter[tuple[Any, ...]] = Counter()
+        for ts, diff, *values in rows:
+            if ts <= now:
+                folded[tuple(values)] += diff
+        assert +folded == there, f"at {now}"
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(STRATEGIES), sets(), arrivals(12), arrivals(12), arrivals(12), st.data())
+def test_oracle_and_alone(
+    strategy: str, asks: list[Asked], a: pa.Table, b: pa.Table, c: pa.Table, data: st.DataObject
+) -> None:
+    """After every push each query has what it has alone, also with joins two by two; all that came is what
+    DuckDB says."""
+    tables = {"a": a, "b": b, "c": c}
+    together = engine_of(strategy)
+    alone = [engine_of("unshared", multiway=data.draw(st.booleans())) for _ in asks]
+    for number, (one, own) in enumerate(zip(asks, alone, strict=True)):
+        for engine in (together, own):
+            engine.query(one.sql, name=f"q{number}", count_only=one.counting)
+    if strategy != "unshared":
+        assert len(together._runtime.groups) == 1, "spelt otherwise, the same join"
+    for push in cut(data.draw, tables):
+        for engine in (together, *alone):
+            engine.push(*push)
+        together._runtime._check()
+        counts = [query.count for query in together.queries.values()]
+        assert counts == [own.queries[f"q{number}"].count for number, own in enumerate(alone)]
+        if data.draw(st.integers(0, 5)) == 0:
+            together = again(together)
+    together.close()
+    for number, one in enumerate(asks):
+        query = together.queries[f"q{number}"]
+        if one.counting:
+            assert query.count == one.entered(tables).total()
+        else:
+            rows = rows_of(query.results())
+            assert [row[0] for row in rows] == sorted(row[0] for row in rows), "out of time order"
+            check(one, rows, tables, min((row[0] for row in rows), default=0))
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["auto", "pull-up", "mem-opt"]),
+    sets(),
+    arrivals(16),
+    arrivals(16),
+    arrivals(16),
+    st.data(),
+)
+def test_oracle_of_queries_that_come_go_and_change(
+    strategy: str, asks: list[Asked], a: pa.Table, b: pa.Table, c: pa.Table, data: st.DataObject
+) -> None:
+    """A query that comes or is altered while data flows is exact from its complete_from on."""
+    tables = {"a": a, "b": b, "c": c}
+    engine = engine_of(strategy)
+    waiting = [one for one in asks if not one.counting]
+    alive: dict[str, Asked] = {}
+    came: dict[str, list[tuple[Any, ...]]] = {}
+    for number, push in enumerate(cut(data.draw, tables)):
+        event = data.draw(st.sampled_from(["", "", "come", "go", "alter"]))
+        if event == "come" and waiting:
+            one = waiting.pop()
+            alive[f"q{number}"], came[f"q{number}"] = one, []
+            engine.query(one.sql, name=f"q{number}")
+        elif event == "go" and len(alive) > 1:
+            gone = data.draw(st.sampled_from(sorted(alive)))
+            engine.queries[gone].drop()
+            del alive[gone]
+        elif event == "alter" and (names := [n for n, one in alive.items() if may_alter(one)]):
+            name, size = data.draw(st.sampled_from(names)), data.draw(st.sampled_from([1, 3, 8, 30]))
+            engine.execute(f"ALTER QUERY {name} SET WINDOW {size} MICROSECONDS")
+            alive[name].windows = dict.fromkeys("xyz", size)
+        engine.push(*push)
+        engine._runtime._check()
+        for name in alive:
+            came[name] += rows_of(engine.queries[name].results())
+    engine.close()
+    last = max((ts for table in tables.values() for ts in table.column("ts").to_pylist()), default=0)
+    for name, one in alive.items():
+        query = engine.queries[name]
+        rows = came[name] + rows_of(query.results())
+        since = query.complete_from
+        first = -100 if since is None else microseconds(since)
+        if first <= last:
+            check(one, rows, tables, first)
+
+
+def may_alter(one: Asked) -> bool:
+    """Of an answer that nobody keeps, it is not known what has been given."""
+    return not one.changes or any(one.windows.values())
+
+
+def push_rows(engine: penstock.Engine, name: str, rows: list[tuple[int, Any]], first: int = 0) -> None:
+    """Rows as (ts, k)."""
+    table = [{"ts": ts, "id": first + i, "k": k, "v": 1.0, "s": ""} for i, (ts, k) in enumerate(rows)]
+    engine.push(name, pa.Table.from_pylist(table, schema=SCHEMA))
+
+
+KEYED = "SELECT x.id, y.id AS yid, z.id AS zid FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k"
+
+
+@pytest.mark.parametrize("keys", ["texts", "two keys", "a chain"])
+def test_keys_whose_hashes_are_equal_are_compared(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts and several keys are found by hash; here all hashes are one, and only equal keys may meet."""
+    monkeypatch.setattr(
+        "penstock.engine.keys.hash_text", lambda starts, data: np.zeros(len(starts) - 1, np.int64)
+    )
+    monkeypatch.setattr("penstock.engine.keys.combine_hashes", lambda one, two: np.zeros_like(one))
+    one = Asked(dict.fromkeys("xyz", 50), list(SHAPES[keys]), list("xyz"), False, False, STREAMS)
+    engine = engine_of()
+    query = engine.query(one.sql)
+    rows = [(ts, ts // 3 % 3, "abcd"[ts // 3 % 4] * (1 + ts // 3 % 2)) for ts in range(30)]
+    tables = {
+        name: pa.Table.from_pylist(
+            [{"ts": ts, "id": ts, "k": k, "v": 1.0, "s": s} for ts, k, s in rows[at::3]], schema=SCHEMA
+        )
+        for at, name in enumerate("abc")
+    }
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert Counter(rows_of(query.results())) == wanted
+    assert 0 < wanted.total() < 1_000
+
+
+def test_the_picture_above() -> None:
+    engine = engine_of()
+    query = engine.query(f"{KEYED} WINDOW 4 MICROSECONDS")
+    for name, times in (("a", [1, 5]), ("b", [2, 6]), ("c", [3])):
+        push_rows(engine, name, [(ts, 0) for ts in times])
+    engine.close()
+    assert rows_of(query.results()) == [(3, 0, 0, 0), (5, 1, 0, 0), (6, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "mem-opt", "cpu-opt", "pull-up"])
+def test_rows_are_kept_once_as_long_as_somebody_needs_them(strategy: str) -> None:
+    """Of 40 rows a stream, one each us; those of a that are older than 12 us only if `id` is below 25."""
+    engine = engine_of(strategy)
+    for size in (3, 7, 12):
+        engine.query(f"{KEYED} WINDOW {size} MICROSECONDS")
+    engine.query(f"{KEYED} AND x.id < 25 WINDOW 20 MICROSECONDS")
+    for name in "abc":
+        push_rows(engine, name, [(ts, ts) for ts in range(40)])
+    (join,) = many_joins(engine)
+    if strategy == "pull-up":
+        assert [len(side) for side in join.sides] == [20, 20, 20]
+    else:
+        of_a = [ts for ts in range(40) if 39 - ts < (20 if ts < 25 else 12)]
+        assert [len(side) for side in join.sides] == [len(of_a), 20, 20]
+    engine.advance(1_000)
+    assert join.state_rows == 0
+
+
+def test_rows_leave_at_a_few_ages() -> None:
+    """A threshold for each of 20 windows, higher for longer ones: rows would live 19 different times. Each
+    lifetime is one more place to look up, so that with `auto` there are 8; `mem-opt` has them all."""
+    kept = {}
+    for strategy in ("auto", "mem-opt"):
+        engine = engine_of(strategy)
+        for size in range(1, 21):
+            engine.query(f"{KEYED} AND x.id >= {5 * size} WINDOW {size} MICROSECONDS", count_only=True)
+        for name in "abc":
+            push_rows(engine, name, [(ts // 100, ts) for ts in range(100)])
+        (join,) = many_joins(engine)
+        kept[strategy] = len(join.sides[0].shelves), [query.count for query in engine.queries.values()]
+        assert ("merges" in engine.explain()) == (strategy == "auto")
+    assert [shelves for shelves, _ in kept.values()] == [8, 19]
+    assert kept["auto"][1] == kept["mem-opt"][1]
+
+
+def test_one_join_for_all_spellings_of_a_join_of_a_stream_with_itself() -> None:
+    """Each of three has the same two keys, and which is equal to which goes around."""
+    around = ["x.k = y.id", "y.k = z.id", "z.k = x.id"]
+    engine, streams = engine_of(), dict.fromkeys("xyz", "a")
+    for order in ("xyz", "zxy", "yzx", "xzy"):
+        engine.query(Asked(dict.fromkeys("xyz", 9), around, list(order), False, False, streams).sql)
+    back = ["y.k = x.id", "z.k = y.id", "x.k = z.id"]
+    engine.query(Asked(dict.fromkeys("xyz", 9), back, list("xyz"), False, False, streams).sql)
+    assert len(many_joins(engine)) == 1
+
+
+def test_an_equality_that_no_key_says_is_checked() -> None:
+    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found."""
+    one = Asked(
+        dict.fromkeys("xyz", 50), list(SHAPES["two of one stream"]), list("xyz"), False, False, STREAMS
+    )
+    engine = engine_of()
+    query = engine.query(one.sql)
+    rows = [{"ts": i, "id": i, "k": (i + i // 5) % 5, "v": 1.0, "s": ""} for i in range(10)]
+    tables = {name: pa.Table.from_pylist(rows, schema=SCHEMA) for name in "abc"}
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert wanted.total() > 0 and Counter(rows_of(query.results())) == wanted
+
+
+def test_state_of_pairs_is_not_kept() -> None:
+    """A thousand rows of a and b that all meet: a million pairs, of which none is kept."""
+    engine = engine_of()
+    query = engine.query(f"{KEYED} WINDOW 10 SECONDS", count_only=True)
+    for name in "ab":
+        push_rows(engine, name, [(ts, 0) for ts in range(1_000)])
+    push_rows(engine, "c", [(1_000, 0), (1_000, 1)])
+    engine.close()
+    (join,) = many_joins(engine)
+    assert (query.count, join.state_rows) == (1_000_000, 2_002)
+
+
+def test_a_query_alone_and_with_others_is_explained() -> None:
+    engine = engine_of("mem-opt")
+    engine.query(f"{KEYED} WINDOW 10 SECONDS", name="short")
+    assert "WindowJoin x.k = y.k = z.k" in engine.explain()
+    engine.query(f"{KEYED} AND x.v > 5 WINDOW 30 SECONDS", name="long")
+    push_rows(engine, "a", [(1, 1)])
+    for analyze in (False, True):
+        text = engine.explain(analyze=analyze)
+        assert "Shared join 1  a.k = b.k = c.k" in text
+        assert "a [RANGE 30 SECONDS]  slices 1 to 2 of 2" in text
+        assert "2  [10, 30 SECONDS)" in text
+        assert "finds b by b.k, then c by c.k" in text
+        for strategy in ("unshared", "pull-up", "mem-opt"):
+            assert strategy in text
+    assert '"node": "SharedJoin"' in engine.explain(json=True)
+    chain = engine_of("chain")
+    for size in (10, 20):
+        chain.query(f"{KEYED} WINDOW {size} SECONDS")
+    assert "chain is for two streams: rows of more are kept by lifetime" in chain.explain()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x.id FROM a [ROWS 5] AS x, b [ROWS 5] AS y, c [ROWS 5] AS z WHERE x.k = y.k AND y.k = z.k",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.v < z.v WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x LEFT JOIN b AS y ON x.k = y.k JOIN c AS z ON y.k = z.k WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k WINDOW 9 DAYS HOP BY 9 DAYS",
+    ],
+)
+def test_what_is_joined_two_by_two(sql: str) -> None:
+    """ROWS windows, streams that no equality connects, outer joins, hops: as before, and they run."""
+    engine = engine_of()
+    engine.query(sql)
+    assert not many_joins(engine)
+    for name in "abc":
+        push_rows(engine, name, [(ts, 0) for ts in range(3)])
+    engine.close()
+
+
+@pytest.mark.parametrize("counting", [False, True])
+def test_one_that_fails_stops_alone(counting: bool) -> None:
+    engine = engine_of()
+    fine = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", count_only=counting)
+    failing = engine.query(
+        f"{KEYED} AND 10 / CAST(y.s AS BIGINT) > 0 WINDOW 5 MICROSECONDS", count_only=counting
+    )
+
+    def push(name: str, ts: int, text: str) -> None:
+        row = {"ts": ts, "id": ts, "k": 0, "v": 1.0, "s": text}
+        engine.push(name, pa.Table.from_pylist([row], schema=SCHEMA))
+
+    for name in "abc":
+        push(name, 1, "1")
+    assert (fine.count, failing.count) == (1, 1)
+    push("a", 2, "none")
+    push("c", 2, "none")
+    with pytest.raises(penstock.PenstockError, match="in query `q2`"):
+        push("b", 2, "none")
+    assert (fine.count, failing.count) == (8, 1)
+
+
+def test_a_newcomer_finds_what_is_kept() -> None:
+    """RANGE 10 has kept all from 6 on. A query with RANGE 5 then misses nothing; one with 20 does."""
+    engine = engine_of()
+    engine.query(f"{KEYED} WINDOW 10 MICROSECONDS")
+    for name in "abc":
+        push_rows(engine, name, [(ts, 0) for ts in range(16)])
+    short = engine.query(f"{KEYED} WINDOW 5 MICROSECONDS")
+    long = engine.query(f"{KEYED} WINDOW 20 MICROSECONDS")
+    assert microseconds(short.complete_from) == 16
+    assert microseconds(long.complete_from) == 25
+
+
+@pytest.mark.parametrize("counting", [False, True])
+def test_altered_to_rows_and_back(counting: bool) -> None:
+    """With ROWS windows streams are joined two by two; the plan that is to take over is forgotten if the
+    windows are altered again before it does."""
+    engine = engine_of()
+    query = engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name="q", count_only=counting)
+
+    def push(ts: int) -> None:
+        for name in "abc":
+            push_rows(engine, name, [(ts, 0)], ts)
+
+    push(1)
+    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
+    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
+    for ts in (20, 40):
+        push(ts)
+    assert (query.count, microseconds(query.complete_from)) == (3, 2)
+    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
+    for ts in (60, 80, 100, 110):
+        push(ts)
+    assert not many_joins(engine)
+    engine.advance(111)
+    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
+    push(120)
+    engine.close()
+    if not counting:
+        came = [row[0] for row in rows_of(query.results())]
+        assert [ts for ts in came if ts != 100] == [1, 20, 40, 60, 80, *[110] * 7, 120]
+    assert query.count == 21  # of the instant at which it goes over, 100, what entered either windows
+
+
+def test_aggregates_over_many_streams_share_the_join() -> None:
+    engine = engine_of()
+    for size in (5, 9):
+        engine.query(
+            f"SELECT COUNT(*) AS n, SUM(y.v) AS total FROM ({KEYED.replace('x.id,', 'x.id, y.v,')}) AS y "
+            f"WINDOW {size} MICROSECONDS",
+            name=f"q{size}",
+        )
+    for name in "abc":
+        push_rows(engine, name, [(ts, 0) for ts in range(12)])
+    engine.close()
+    assert len(many_joins(engine)) == 1
+    for size in (5, 9):
+        folded: Counter[tuple[Any, ...]] = Counter()
+        for _, diff, *row in rows_of(engine.queries[f"q{size}"].results()):
+            folded[tuple(row)] += diff
+        assert +folded == Counter({(size**3, float(size**3)): 1})
+
+
+@pytest.mark.twin("find_rows.find_rows")
+@given(
+    st.lists(st.integers(0, 4), max_size=40),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=20),
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=4, max_size=4),
+    st.integers(0, 10),
+    st.integers(1, 7),
+)
+def test_find_rows(
+    keys: list[int], seekers: list[tuple[int, int]], seen: list[tuple[int, int]], gone: int, room: int
+) -> None:
+    """Whatever fits at once, the same rows in the same order."""
+    first, gone = 100, min(gone, len(keys))
+    index = HashIndex(first)
+    index.insert(np.array(keys[: len(keys) // 2], np.int64))
+    index.insert(np.array(keys[len(keys) // 2 :], np.int64))
+    index.purge(first + gone)
+    row_from = np.array([max(first + low, first + gone) for low, _ in seen])
+    row_until = np.array(
+        [
+            min(max(first + high, low), first + len(keys))
+            for (_, high), low in zip(seen, row_from, strict=True)
+        ]
+    )
+    sought = np.array([key for key, _ in seekers], np.int64)
+    probers = np.array([prober for _, prober in seekers], np.int64)
+    naive = [
+        (at, row)
+        for at, (key, prober) in enumerate(seekers)
+        for row in range(first + len(keys) - 1, first + gone - 1, -1)
+        if row_from[prober] <= row < row_until[prober] and keys[row - first] == key
+    ]
+    came: list[tuple[int, int]] = []
+    cursor = np.zeros(CURSOR_SLOTS, np.int64)
+    while not cursor[DONE]:
+        at, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = index.find(sought, probers, row_from, row_until, cursor, at, rows)
+        came += zip(at[:count].tolist(), rows[:count].tolist(), strict=True)
+    assert came == naive
+
+
+def test_whoever_finds_fewest_comes_first() -> None:
+    """Of sides that can be reached, the one of which fewest rows are found; by all keys that are known."""
+    variables = [(0, 1), (0,), (1,), (0, 1)]
+    found = {(1, (0,)): 5.0, (2, (0,)): 1.0, (3, (0, 1)): 3.0}
+    steps = order_probes(0, variables, lambda side, keys: found[side, keys])
+    assert [step.side for step in steps] == [2, 3, 1]
+    assert steps[1] == Step(3, (0, 1), ((0, 0), (0, 1)))
