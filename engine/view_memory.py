@@ -13,7 +13,7 @@ from .shelves_view import ShelvesView
 from .store import FixedView, TextView, Viewed
 
 VALUE_BYTES = 8
-SAMPLE_ROWS = 16  # of a batch, by which the length of its texts is known well enough
+SAMPLE_ROWS = 4  # of a batch: batches are many, and what matters is the mean of all their texts
 
 Memory = dict[int, Viewed]
 """Arrays by their id, lest one count twice."""
