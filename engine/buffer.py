@@ -23,7 +23,7 @@ MANY_ROWS = 65_536
 class RowBuffer:
     """Rows [tail, end) of one fixed-width column; row r is `data[r - base]`."""
 
-    __slots__ = ("base", "data", "end", "slides", "tail")
+    __slots__ = ("__weakref__", "base", "data", "end", "slides", "tail")
 
     def __init__(self, dtype: str | np.dtype, first_row: int = 0) -> None:
         self.data: NDArray = np.empty(MIN_ROWS, dtype)

@@ -21,6 +21,7 @@ from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .errors import DataError
 from .group import Arrange, Form, Group, build_form, build_many
+from .held_memory import HeldMemory
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
@@ -91,6 +92,7 @@ class Runtime:
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
         self.builder = PlanBuilder(self)
+        self.held_memory = HeldMemory()
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)
@@ -145,7 +147,10 @@ class Runtime:
     ) -> Pipeline:
         """Start a query from now on; `schema` is that of its results."""
         types = plan_types(plan)
-        sink = Sink(schema, Queue(), f"{name}.sink", counting, self._failures.append, changes, netting, types)
+        failed = self._failures.append
+        sink = Sink(
+            schema, Queue(), f"{name}.sink", counting, failed, changes, netting, types, self.held_memory
+        )
         sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
         streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
@@ -183,7 +188,9 @@ class Runtime:
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
         self.heirs.drop(name)
-        self._stop(self.pipelines.pop(name))
+        pipeline = self.pipelines.pop(name)
+        self._stop(pipeline)
+        pipeline.sink.leave()
 
     def alter_query(self, name: str, plan: PlanNode) -> None:
         """Let a query go on with other windows: what it has given stays, its joins keep what they hold."""
@@ -300,6 +307,7 @@ class Runtime:
             ingest.progress.note(ingest.output.punctuation, self._began)
         if not self._working:
             self._change_plans()
+            self.held_memory.look()
         if self._failures:
             error, *others = self._failures
             self._failures.clear()

@@ -7,6 +7,8 @@ when the buffers next grow (see buffer.py). A view of a column stays valid whate
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 import numpy as np
 import pyarrow as pa
@@ -37,16 +39,53 @@ def valid_bytes(array: pa.Array) -> NDArray:
     return fixed_values(array.is_valid())
 
 
-class FixedView:
+class Viewed(NamedTuple):
+    """An array that a view reads, and the buffer that had it then, if that is known."""
+
+    array: NDArray
+    buffer: ReferenceType[RowBuffer] | None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the buffer still has it, so that the view alone does not keep it alive."""
+        buffer = None if self.buffer is None else self.buffer()
+        return buffer is not None and buffer.data is self.array
+
+
+class StoredView:
+    """A stored column at one moment."""
+
+    __slots__ = ("_buffers", "valid")
+
+    def __init__(self, buffers: Sequence[RowBuffer], valid: RowBuffer | None) -> None:
+        self.valid = None if valid is None else (valid.data, valid.base)
+        self._buffers = tuple(map(ref, buffers if valid is None else [*buffers, valid]))
+
+    def viewed(self, *arrays: NDArray) -> list[Viewed]:
+        """What the view reads: `arrays`, and what says which values are there."""
+        read = arrays if self.valid is None else (*arrays, self.valid[0])
+        buffers = self._buffers or (None,) * len(read)
+        return [Viewed(array, buffer) for array, buffer in zip(read, buffers, strict=True)]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Of a checkpoint it is no part whose the arrays were."""
+        names = [name for cls in type(self).__mro__ for name in getattr(cls, "__slots__", ())]
+        return {name: getattr(self, name) for name in names} | {"_buffers": ()}
+
+
+class FixedView(StoredView):
     """A fixed-width column at one moment."""
 
-    __slots__ = ("_type", "base", "data", "valid")
+    __slots__ = ("_type", "base", "data")
 
-    def __init__(self, type_: pa.DataType, data: NDArray, base: int, valid: RowBuffer | None) -> None:
+    def __init__(self, type_: pa.DataType, values: RowBuffer, valid: RowBuffer | None) -> None:
+        super().__init__([values], valid)
         self._type = type_
-        self.data = data
-        self.base = base
-        self.valid = None if valid is None else (valid.data, valid.base)
+        self.data, self.base = values.data, values.base
+
+    @property
+    def memory(self) -> list[Viewed]:
+        return self.viewed(self.data)
 
     def take(self, rows: NDArray) -> pa.Array:
         values = gather(self.data, self.base, rows)
@@ -88,7 +127,7 @@ class FixedColumn:
         return [self.values]
 
     def view(self) -> FixedView:
-        return FixedView(self._type, self.values.data, self.values.base, self.valid)
+        return FixedView(self._type, self.values, self.valid)
 
     def run(self, first: int, end: int) -> pa.Array:
         """Rows [first, end), without copying."""
@@ -100,15 +139,19 @@ class FixedColumn:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
 
 
-class TextView:
+class TextView(StoredView):
     """A VARCHAR column at one moment."""
 
-    __slots__ = ("base", "data", "data_base", "starts", "valid")
+    __slots__ = ("base", "data", "data_base", "starts")
 
     def __init__(self, starts: RowBuffer, data: RowBuffer, valid: RowBuffer | None) -> None:
+        super().__init__([starts, data], valid)
         self.starts, self.base = starts.data, starts.base
         self.data, self.data_base = data.data, data.base
-        self.valid = None if valid is None else (valid.data, valid.base)
+
+    @property
+    def memory(self) -> list[Viewed]:
+        return self.viewed(self.starts, self.data)
 
     def take(self, rows: NDArray) -> pa.Array:
         offsets = text_offsets(self.starts, self.base, rows)

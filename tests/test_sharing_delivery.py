@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine import functions, kept_rows, shelves_view
+from penstock.engine import functions, held_memory, shelves_view
 from penstock.engine.store import FixedView, TextView
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
@@ -133,6 +133,113 @@ def test_long_texts_are_not_copied_either(copied: list[int]) -> None:
     assert queries[0].results()["s"][0].as_py() == "x" * 200
 
 
+ONE_MATCH = {
+    "two streams": "SELECT x.k, x.s, y.s AS other FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} us",
+    "three streams": "SELECT x.k, x.s, z.s AS other FROM a AS x JOIN b AS y ON x.k = y.k "
+    "JOIN c AS z ON y.k = z.k WINDOW {} us",
+    "a condition on a column": "SELECT x.k, x.s, y.s AS other FROM a AS x JOIN b AS y ON x.k = y.k "
+    "WHERE x.k >= {} WINDOW 1500 us",
+}
+
+
+def one_match(query: str, count: int, sharing: str = "auto") -> tuple[penstock.Engine, list[penstock.Query]]:
+    engine = penstock.Engine(sharing=sharing)
+    for name in "abc":
+        engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, s VARCHAR)")
+    return engine, [engine.query(ONE_MATCH[query].format(1_000 + i)) for i in range(count)]
+
+
+def push_one_match(engine: penstock.Engine, first: int, count: int, length: int) -> None:
+    ids = range(first, first + count)
+    texts = [chr(97 + i % 26) * length for i in ids]
+    for name in "abc":
+        engine.push(name, pa.table({"ts": ids, "k": ids, "s": texts}))
+
+
+def sinks_of(engine: penstock.Engine) -> list[Any]:
+    return [query._pipeline.sink for query in engine.queries.values()]
+
+
+@pytest.mark.parametrize("length", [1, 1_000])
+@pytest.mark.parametrize("step", [100, 1_000])
+@pytest.mark.parametrize("query", ONE_MATCH)
+def test_one_match_per_row_is_not_copied_either(
+    query: str, step: int, length: int, copied: list[int]
+) -> None:
+    """What a hundred queries wait with is memory they share: little for all, though much for any one."""
+    engine, queries = one_match(query, 100)
+    for first in range(0, 5_000, step):
+        push_one_match(engine, first, step, length)
+        engine._runtime.held_memory._check()
+    assert copied == []
+    assert min(one.count for one in queries) > 3_000
+    values = sum(one.count for one in queries)
+    numbers = 24 * values  # times, and where the rows are
+    texts = sum(sink.state_bytes for sink in sinks_of(engine)) - numbers
+    assert texts < 10 * 2 * 5_000 * (length + 24)  # which copies for all would take many times
+    assert sum(sink.state_bytes for sink in sinks_of(engine)) > engine._runtime.held_memory.nbytes > 0
+    result = queries[7].results()
+    assert sum(copied) == 3 * result.num_rows == 3 * queries[7].count
+    first_k = result["k"][0].as_py()
+    ids = list(range(first_k, 5_000))
+    texts_of = [chr(97 + i % 26) * length for i in ids]
+    assert result["k"].to_pylist() == ids
+    assert result["s"].to_pylist() == result["other"].to_pylist() == texts_of
+    engine._runtime.held_memory._check()
+
+
+def test_results_of_rows_long_dropped_are_copied_when_few_wait_for_them(copied: list[int]) -> None:
+    """Nothing matches any more, so that no query is given rows: what they wait with must not keep windows.
+
+    a   1 2 ... 999 | -1000 -1001 ...        b   1 | 1000 1001 ...        pushes end at |
+    """
+    engine, queries = one_match("two streams", 30)
+    texts = ["x" * 1_000] * 1_000
+    for name, keys in (("a", range(1_000)), ("b", [0] + [-1] * 999)):
+        engine.push(name, pa.table({"ts": range(1_000), "k": keys, "s": texts}))
+    assert [query.count for query in queries] == [1] * 30
+    memory = engine._runtime.held_memory
+    assert copied == [] and memory.nbytes == 0  # the store has the rows anyway
+    for first in range(1_000, 10_000, 1_000):
+        for name, sign in (("a", -1), ("b", 1)):
+            ids = range(first, first + 1_000)
+            engine.push(name, pa.table({"ts": ids, "k": [sign * i for i in ids], "s": texts}))
+    assert sum(copied) == 3 * 30
+    assert memory.nbytes <= held_memory.MOST_HELD
+    assert sum(sink.state_bytes for sink in sinks_of(engine)) < held_memory.MOST_HELD + 30 * 4_000
+    assert [query.results()["s"].to_pylist() for query in queries] == [["x" * 1_000]] * 30
+
+
+def test_what_many_waited_for_is_copied_when_few_are_left() -> None:
+    """Others read theirs, or go, and the rest alone is not worth what it keeps alive."""
+    engine, queries = one_match("two streams", 40)
+    rare = [
+        engine.query(
+            f"{ONE_MATCH['two streams'].format(1_000)} WHERE x.k % 500 = {i}".replace(
+                "WINDOW 1000 us WHERE", "WHERE"
+            )
+            + " WINDOW 1000 us"
+        )
+        for i in range(3)
+    ]
+    memory = engine._runtime.held_memory
+    for first in range(0, 5_000, 500):
+        push_one_match(engine, first, 500, 1_000)
+    assert memory.nbytes > 4_000_000
+    for query in queries[:20]:
+        query.results()
+    for query in queries[20:]:
+        query.drop()
+    memory._check()
+    push_one_match(engine, 5_000, 1, 1_000)
+    memory._check()
+    assert memory.nbytes <= held_memory.MOST_HELD
+    assert [query.results()["k"].to_pylist()[:10] for query in rare] == [
+        list(range(i, 5_000, 500)) for i in range(3)
+    ]
+    assert queries[30].results()["k"].to_pylist() == list(range(5_000))  # dropped, and still there to be read
+
+
 def test_a_query_nobody_reads_keeps_little_alive() -> None:
     """A result now and then, of large stores that have long moved on."""
     engine = make()
@@ -146,7 +253,7 @@ def test_a_query_nobody_reads_keeps_little_alive() -> None:
         for query in list(engine.queries.values())[:20]:
             query.results()
     assert 0 < rare.count < 1_000
-    assert rare._pipeline.sink.state_bytes < kept_rows.MOST_HELD + 64 * rare.count
+    assert rare._pipeline.sink.state_bytes < held_memory.MOST_HELD + 64 * rare.count
     assert rare.results().num_rows == rare.count
 
 

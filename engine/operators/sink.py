@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..batch import Batch, concatenate
 from ..delays import Delays
+from ..held_memory import HeldMemory
 from ..kept_rows import FEW_QUERIES, KeptRows
 from ..net_changes import net_changes
 from ..operator import Counters
@@ -49,7 +50,9 @@ class Sink:
         changes: bool = False,
         netting: Netting = "none",
         types: Sequence[SqlType] = (),
+        memory: HeldMemory | None = None,
     ) -> None:
+        """memory: what results keep alive, this query's and those of others."""
         self.name = name
         self.inputs = (queue,)
         self.output = Outlet()
@@ -61,7 +64,7 @@ class Sink:
         self._netting = netting
         self._types = types
         self._failed = failed
-        self._kept = KeptRows(self._record_batch)
+        self._kept = KeptRows(self._record_batch, memory or HeldMemory())
         self.company: Company | None = None
         """Of pairs of a window join: who else is given some. Many copy columns only when they are read."""
         self.entered_before = BEGINNING
@@ -235,6 +238,10 @@ class Sink:
     def drain(self) -> pa.Table:
         """What came since the last call."""
         return pa.Table.from_batches(self._kept.drain(), self.schema)
+
+    def leave(self) -> None:
+        """The query is no more."""
+        self._kept.leave()
 
     @property
     def state_rows(self) -> int:
