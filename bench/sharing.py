@@ -57,6 +57,7 @@ class Size:
     selections: int  # queries with a selection
     delivered_rows: int
     many_rows: int  # of each of three streams
+    many_queries: tuple[int, ...]  # over these
     window_rows: int  # of one stream, whose windows are not joined
     changes: int  # queries added, and dropped
     rounds: int
@@ -65,14 +66,15 @@ class Size:
 
 FULL = Size(
     rows=1_000_000, numbers=(1, 12, 100, 1_000, 10_000), few=100, separate_rows=2 * SLICE_ROWS,
-    polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000, many_rows=300_000,
-    window_rows=60_000,
+    polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000,
+    many_rows=300_000, many_queries=(100, 1_000), window_rows=60_000,
     changes=20, rounds=5,
     scale=Scale((20, 40, 60, 80), 4, 90, 2, 2),
 )  # fmt: skip
 QUICK = Size(
     rows=2 * SLICE_ROWS, numbers=(1, 12, 100, 1_000), few=100, separate_rows=25_000, polars_rows=20_000,
-    w4_rows=20_000, selections=1_000, delivered_rows=40_000, many_rows=40_000, window_rows=20_000,
+    w4_rows=20_000, selections=1_000, delivered_rows=40_000,
+    many_rows=40_000, many_queries=(100,), window_rows=20_000,
     changes=5, rounds=2,
     scale=Scale((20, 80), 1, 36, 3, 1, (12, 36)),
 )  # fmt: skip
@@ -93,7 +95,7 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     tell("few queries that are given rows")
     bench_delivery(outcome, size.delivered_rows, size.rounds)
     tell("joins of three streams")
-    bench_many(outcome, size.many_rows, size.rounds)
+    bench_many(outcome, size.many_rows, size.many_queries, size.rounds)
     tell("windows over one stream")
     bench_windows(outcome, size.window_rows, size.rounds)
     tell("queries that come and go")

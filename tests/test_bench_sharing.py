@@ -49,7 +49,7 @@ from penstock.bench.streams import Stream, cut_by_rows, cut_by_time
 ALONE = Form("separate", "scan", ("unshared", "auto"), ("unshared", "auto"), "nested loops")
 TINY = Size(
     rows=10_500, numbers=(1, 5), few=4, separate_rows=10_500, polars_rows=2_000, w4_rows=2_000, selections=6,
-    delivered_rows=10_500, many_rows=2_000, window_rows=3_000, changes=2, rounds=1,
+    delivered_rows=10_500, many_rows=2_000, many_queries=(5,), window_rows=3_000, changes=2, rounds=1,
     scale=Scale((5,), 1, 33, 3, 1, (12,)),
 )  # fmt: skip
 STRATEGIES = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
@@ -363,12 +363,13 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert main.run(["sharing"], True, tmp_path) == 0
     kept = json.loads((tmp_path / "sharing.json").read_text())
     assert kept["answers_agree"]
-    assert len(told) == 8
+    assert len(told) == 9
     groups = list(dict.fromkeys(line["group"] for line in kept["lines"]))
     assert groups == [
         "W1 to W3, windows W*i/N", "4 queries, against a join each", "4 queries, against sharing by hand",
         "W4, counted", "6 queries with selections", "few queries, rows delivered",
-        "windows over one stream", "adding and dropping among 6 queries, windows",
+        "three streams, windows W*i/N", "windows over one stream",
+        "adding and dropping among 6 queries, windows",
         "adding and dropping among 6 queries, a.value > c",
         "adding and dropping among 6 queries, a.value BETWEEN c AND d",
         "figures 17 and 18, separate, nested loops", "figure 19, separate, nested loops",
@@ -381,7 +382,8 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
         *[">= 1.1"] * 2,
     ]  # least rows, highest rate, and clearly so if windows are skewed
     assert targets == [
-        ">= 30", ">= 20", ">= 1", ">= 0.3", ">= 0.3", *[">= 0.9"] * 4, ">= 2", "<= 0.05", *["<= 20"] * 12,
+        ">= 30", ">= 20", ">= 1", ">= 0.3", ">= 0.3", *[">= 0.9"] * 4, ">= 1", ">= 5", ">= 2",
+        "<= 0.05", *["<= 20"] * 12,
         *figures,
     ]  # fmt: skip
     assert len(kept["data"]["trials"]) == 2 * (7 + 3)
