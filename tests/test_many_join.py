@@ -331,7 +331,7 @@ def test_an_equality_that_no_key_says_is_checked() -> None:
     )
     engine = engine_of()
     query = engine.query(one.sql)
-    rows = [{"ts": i, "id": i, "k": (i + i // 5) % 5, "v": 1.0, "s": ""} for i in range(10)]
+    rows = [{"ts": i, "id": i, "k": (i + i % 2) % 5, "v": 1.0, "s": ""} for i in range(10)]
     tables = {name: pa.Table.from_pylist(rows, schema=SCHEMA) for name in "abc"}
     for name, table in tables.items():
         engine.push(name, table)
@@ -412,6 +412,15 @@ def test_one_that_fails_stops_alone(counting: bool) -> None:
     with pytest.raises(penstock.PenstockError, match="in query `q2`"):
         push("b", 2, "none")
     assert (fine.count, failing.count) == (8, 1)
+
+
+def test_one_that_is_altered_finds_what_it_has_kept() -> None:
+    engine = engine_of()
+    query = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", name="q")
+    for name in "abc":
+        push_rows(engine, name, [(ts, 0) for ts in range(16)])
+    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
+    assert microseconds(query.complete_from) == 16
 
 
 def test_a_newcomer_finds_what_is_kept() -> None:
