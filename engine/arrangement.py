@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Parting = Literal["one", "kinds", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Arrangement:
     ends: ages at which rows may leave, per side, where the chain's slices end; None: every query's window.
     routed: each pair is tested against each query, as a router behind the join would.
     by_key: pairs that are only counted are not found, where rows can be counted by key instead.
-    is_apart: each query should have a join of its own.
+    parting: how many joins there should be: `one` for all queries, one for those with windows of the same
+    `kinds`, RANGE or ROWS, or one for `each`.
     is_numbered: places in the stream are kept with rows, so that copies of one are known as such.
     """
 
@@ -36,5 +40,5 @@ class Arrangement:
     routed: bool = False
     part: Part | None = None
     by_key: bool = False
-    is_apart: bool = False
+    parting: Parting = "one"
     is_numbered: bool = False

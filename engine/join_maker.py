@@ -24,9 +24,10 @@ class JoinMaker:
     arrange: Callable[[WindowJoin], Arrangement]
     on_failure: Callable[[Member, Exception], None]
 
-    def whole(self) -> WindowJoin:
+    def whole(self, arrange: Callable[[WindowJoin], Arrangement] | None = None) -> WindowJoin:
         """The join of all."""
-        return WindowJoin(self.common, self.types, self.queues, self.name, self.arrange, self.on_failure)
+        how = arrange or self.arrange
+        return WindowJoin(self.common, self.types, self.queues, self.name, how, self.on_failure)
 
     def part(
         self,

@@ -1,20 +1,27 @@
-"""A common join that runs as one for all members or, while that costs less, as one for each.
+"""A common join that runs as one for all members or, while that costs less, as several.
 
 together  one WindowJoin, whose inputs are the group's queues
-apart     a splitter that gives what comes to a WindowJoin per member, each with rows of its own
+apart     a splitter that gives what comes to several WindowJoins, each with rows of its own: one for the
+          members whose windows are of the same kinds, RANGE or ROWS on either side, or one for each member
 
 How it runs is the arrangement's to say, when members have settled. Members come and change when all are
 together: where they are apart, the joins finish what they have begun, the rows that any of them holds become
-those of one join, each once, and it takes the new member in. So what a new member finds is what the others
-have kept, and nobody notices the difference. One that goes takes its join with it.
+those of one join, each once, and it takes the new member in; then they may part again. So what a new member
+finds is what the others have kept, whatever their windows, and nobody notices the difference.
+
+A join of ROWS windows alone waits until instants are over, others do not. Before they come together, those
+that wait work the rows that the others have worked, and hold the pairs (held_pairs.py):
+
+    RANGE      ...  7  7 |          the instant 7 is not over: rows at 7 are worked by one join and wait in
+    ROWS       ...  . . . 7  7 |    the queue of the other
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from .arrangement import Arrangement
+from .arrangement import Arrangement, Parting
 from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
@@ -30,13 +37,17 @@ from .stored_rows import StoredRows
 
 RETHINK = 8  # times as many rows before members that have parted think it over
 
+Kinds = tuple[bool, ...]
+"""Of a member's windows: whether that on each side is a ROWS window."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alone:
-    """The join of one member, and the queues it is given rows by."""
+class JoinApart:
+    """The join of some members, and the queues it is given rows by."""
 
     join: WindowJoin
     queues: tuple[Queue, Queue]
+    members: list[Member] = field(default_factory=list)
 
 
 class LooseForm:
@@ -47,13 +58,19 @@ class LooseForm:
         self.members: list[Member] = []
         self._make = make
         self._changed = changed
+        self._rethought_at = 0
+        """Rows after which members that are apart come together to think it over; 0: they never were."""
         self._join = self._together()
         self._split: Splitter | None = None
         """At work while members are apart."""
-        self._alone: dict[Member, Alone] = {}
-        self._rethought_at = 0
-        """Rows after which members that are apart come together to think it over."""
-        self._last: Alone | None = None
+        self._parts: list[JoinApart] = []
+        self._parting: Parting = "one"
+        """How members have parted."""
+        self._scattered: set[Kinds] = set()
+        """Of the members that part by kinds, those that part further, each with a join."""
+        self._is_time = False
+        """Whether so many have come."""
+        self._last: JoinApart | None = None
         """Where the streams have come to, if nobody is left who was apart."""
         self._coming: list[Member] = []
         self._altered: list[tuple[Member, MemberNode]] = []
@@ -62,7 +79,7 @@ class LooseForm:
     def operators(self) -> list[Operator]:
         if self._split is None:
             return [self._join]
-        return [self._split, *(alone.join for alone in self._alone.values())]
+        return [self._split, *(part.join for part in self._parts)]
 
     def add(self, member: Member) -> None:
         self.members.append(member)
@@ -79,11 +96,7 @@ class LooseForm:
         elif member in self._coming:
             self._coming.remove(member)
         else:
-            alone = self._last = self._alone.pop(member)
-            alone.join.settle()
-            self._split.targets = [one.queues for one in self._alone.values()]
-            if self._alone:
-                self._remember(self._split, [*self._alone.values(), alone])
+            self._leave(member, self._split)
 
     def alter(self, member: Member, node: MemberNode) -> None:
         if self._split is None:
@@ -100,97 +113,142 @@ class LooseForm:
             if not self._split.is_stale or not self.members:
                 return False
             self._unite(self._split)
-            self._join.refresh()
+            self._may_part()
             return True
-        self._join.refresh()
-        if self._join.is_working or not self._join.arrangement.is_apart:
-            return False
-        self._part()
-        return True
+        return self._may_part()
 
     def settle(self) -> None:
         if self._split is None:
             self._join.settle()
-        for alone in self._alone.values():
-            alone.join.settle()
+        for part in self._parts:
+            part.join.settle()
 
     # -- together and apart -------------------------------------------------------------------------
 
     def _together(self) -> WindowJoin:
         """A join for all, without members."""
-        join = self._make.whole()
+        join = self._make.whole(self._arrange_whole)
         join.part_ways = self._changed
         return join
 
-    def _part(self) -> None:
-        """Give each member a join of its own, with all rows that it may need."""
+    def _arrange_whole(self, join: WindowJoin) -> Arrangement:
+        """Rows that were apart keep their places, so that these are known when ROWS windows come."""
+        return replace(self._make.arrange(join), is_numbered=self._rethought_at > 0)
+
+    def _may_part(self) -> bool:
+        """Part if that is what the join of all members says; True if so."""
+        self._join.refresh()
+        self._parting = self._join.arrangement.parting
+        if self._join.is_working or self._parting == "one":
+            return False
+        self._part(self._parting)
+        return True
+
+    def _part(self, parting: Parting) -> None:
+        """Give members that part joins of their own, each with all rows that it may need."""
         former = self._join
         former.settle()
-        self._rethought_at = RETHINK * sum(side.rows_in for side in former.sides)
+        self._rethought_at = max(1, RETHINK * sum(side.rows_in for side in former.sides))
         rows = [numbered(side) for side in former.sides]
         self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
         split.lineages = [side.lineage for side in former.sides]
-        for member in self.members:
+        for name, members in self._lots(parting):
             began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
             queues = Queue(began[0]), Queue(began[1])
-            join = self._make.part(member.name, queues, self._arrange_alone)
-            move(member, join)
-            join.take_over(former, rows)
-            self._alone[member] = Alone(join, queues)
-        self._remember(split, self._alone.values())
-        for alone in self._alone.values():
-            alone.join.refresh()
-        split.targets = [alone.queues for alone in self._alone.values()]
+            part = JoinApart(self._make.part(name, queues, self._arrange_part), queues, members)
+            for member in members:
+                move(member, part.join)
+            part.join.take_over(former, rows)
+            self._parts.append(part)
+        self._remember(split, self._parts)
+        for part in self._parts:
+            part.join.refresh()
+        split.targets = [part.queues for part in self._parts]
 
-    def _remember(self, split: Splitter, joins: Iterable[Alone]) -> None:
+    def _lots(self, parting: Parting) -> list[tuple[str, list[Member]]]:
+        """The members that have a join together, and its name."""
+        alone, by_kinds = [], dict[Kinds, list[Member]]()
+        for member in self.members:
+            if parting == "each" or member.by_rows in self._scattered:
+                alone.append((member.name, [member]))
+            else:
+                by_kinds.setdefault(member.by_rows, []).append(member)
+        return [*((write_kinds(kinds), members) for kinds, members in by_kinds.items()), *alone]
+
+    def _leave(self, member: Member, split: Splitter) -> None:
+        """Let a member go, and with the last of its part the join."""
+        part = next(one for one in self._parts if member in one.members)
+        part.members.remove(member)
+        if part.members:
+            part.join.drop(member)
+        else:
+            part.join.settle()
+            self._last = part
+            self._parts.remove(part)
+            split.targets = [one.queues for one in self._parts]
+            split.is_stale |= len(self._parts) == 1 and len(self.members) > 1
+        if self._parts:
+            self._remember(split, [*self._parts, part])
+
+    def _remember(self, split: Splitter, parts: Iterable[JoinApart]) -> None:
         """Let rows be known by what all members ask, so that all can be together again with what is known."""
-        split.ask_for(list(self._alone))
-        for alone in joins:
-            for side, lineage in zip(alone.join.sides, split.lineages, strict=True):
+        split.ask_for([member for part in self._parts for member in part.members])
+        for part in parts:
+            for side, lineage in zip(part.join.sides, split.lineages, strict=True):
                 remember(side, lineage)
 
     def _unite(self, split: Splitter) -> None:
         """Let all have one join again, with the rows that any of theirs hold; then let others in."""
         self._drain()
+        if not all(part.join.awaits_instants for part in self._parts):
+            for part in self._parts:
+                part.join.keep_up()
+            self._drain()
         self.settle()
-        joins = [*self._alone.values(), *([] if self._last is None else [self._last])]
-        former = joins[0]
+        parts = [*self._parts, *([] if self._last is None else [self._last])]
+        former = parts[0]
         for queue, waiting in zip(self._make.queues, former.queues, strict=True):
             for batch in reversed(waiting.batches):
                 queue.put_back(batch)
-        held = [[export_rows(one.join.sides[n]) for one in joins] for n in (0, 1)]
-        rows = [once([part for part in parts if part is not None]) for parts in held]
+        held = [[export_rows(one.join.sides[n]) for one in parts] for n in (0, 1)]
+        rows = [once([some for some in kept if some is not None]) for kept in held]
         self._join = self._together()
-        for member in self._alone:
-            move(member, self._join)
+        for part in self._parts:
+            for member in part.members:
+                move(member, self._join)
         self._join.take_over(former.join, rows)
+        for part in self._parts[1:]:
+            self._join.go_on_for(part.join)
         for member in self._coming:
             self._join.add(member)
         for member, node in self._altered:
             if member in self.members:
                 self._join.alter(member, node)
-        self._join.reconsider()
+        self._join.reconsider(self._is_time and self._parting == "kinds")
         split.retire()
-        self._split, self._alone, self._last = None, {}, None
+        self._split, self._parts, self._last, self._is_time = None, [], None, False
         self._coming, self._altered = [], []
 
-    def _arrange_alone(self, join: WindowJoin) -> Arrangement:
+    def _arrange_part(self, join: WindowJoin) -> Arrangement:
         """Whether to stay apart is thought over together, as only there all that comes is seen.
 
         That moves all rows to and fro, and so it is done less often than other things are thought over.
         """
-        is_time = sum(side.rows_in for side in join.sides) >= self._rethought_at
-        if join.is_due and is_time and self._split is not None:
+        arrangement = self._make.arrange(join)
+        is_time = join.is_due and sum(side.rows_in for side in join.sides) >= self._rethought_at
+        if self._split is not None and (is_time or arrangement.parting != "one"):
             self._split.is_stale = True
-        return replace(self._make.arrange(join), is_numbered=True)
+            self._is_time |= is_time
+            self._scattered = set() if is_time else self._scattered | {join.members[0].by_rows}
+        return replace(arrangement, parting="one", is_numbered=True)
 
     def _drain(self) -> None:
         """Let the joins finish what they have begun."""
         worked = True
         while worked:
             worked = False
-            for alone in list(self._alone.values()):
-                worked |= alone.join.step(QUANTUM_ROWS)
+            for part in list(self._parts):
+                worked |= part.join.step(QUANTUM_ROWS)
 
 
 def move(member: Member, join: WindowJoin) -> None:
@@ -198,6 +256,10 @@ def move(member: Member, join: WindowJoin) -> None:
     punctuation, closed = member.output.punctuation, member.output.closed
     join.add(member)
     member.output.punctuation, member.output.closed = punctuation, closed
+
+
+def write_kinds(kinds: Kinds) -> str:
+    return " and ".join("ROWS" if by_rows else "RANGE" for by_rows in kinds)
 
 
 def numbered(side: Side) -> StoredRows | None:

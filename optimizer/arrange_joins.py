@@ -34,6 +34,7 @@ from .weights import TURN_ROWS, Weights
 from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)
+FORCE = None
 ENTER_GAIN = (
     0.15  # of the cost that merged slices must save before they are preferred to those of least memory
 )
@@ -65,6 +66,9 @@ class Arranger:
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
+        is_due = self._sharing == "auto" and self._is_due(join)
+        if self._by_kinds(join, seen, is_due):
+            return replace(join.arrangement, parting="kinds")
         if join.is_first_look and not by_key:
             return self._after_first_look(join, seen)
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
@@ -72,8 +76,8 @@ class Arranger:
             case "pull-up" | "push-down":
                 return Arrangement(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
-                ends, is_apart = self._ends(join, kinds, seen)
-                return Arrangement(kinds, ends, by_key=by_key, is_apart=is_apart)
+                ends, is_apart = self._ends(join, kinds, seen, is_due)
+                return Arrangement(kinds, ends, by_key=by_key, parting="each" if is_apart else "one")
             case _:
                 return Arrangement(kinds, by_key=by_key)
 
@@ -118,7 +122,16 @@ class Arranger:
             counted += key_count_cost(direction, slices, counters, weights)
         return counted < found * (LEAVE_BY_KEY if join.arrangement.by_key else ENTER_BY_KEY)
 
-    def _ends(self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate) -> tuple[Ends, bool]:
+    def _by_kinds(self, join: WindowJoin, seen: JoinEstimate, is_due: bool) -> bool:
+        """Whether RANGE and ROWS windows should have joins of their own, where queries have both."""
+        if self._sharing != "auto" or not join.roster.is_mixed:
+            return False
+        if FORCE is not None: return FORCE
+        return False
+
+    def _ends(
+        self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate, is_due: bool
+    ) -> tuple[Ends, bool]:
         """The cheapest slices; with `auto` those of least memory, unless the cheapest cost clearly less.
 
         And whether a join for each query costs clearly less than either.
@@ -126,7 +139,7 @@ class Arranger:
         if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW, False
         now = still_there(join.arrangement.ends, join.roster)
-        if self._sharing == "auto" and not self._is_due(join):
+        if self._sharing == "auto" and not is_due:
             return now, False
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
@@ -156,7 +169,8 @@ class Arranger:
         load = workload_of(join.members, join.sides, seen)
         names = ("mem-opt", "unshared")
         costs = estimate_strategies(load, self._weights, join.arrangement.indexes, None, None, names)
-        return replace(join.arrangement, is_apart=self._is_better_apart(join.common, load, costs))
+        is_apart = self._is_better_apart(join.common, load, costs)
+        return replace(join.arrangement, parting="each" if is_apart else "one")
 
     def _is_better_apart(self, common: CommonJoin, load: Workload, costs: dict[str, StrategyCost]) -> bool:
         """Whether a join for each query costs clearly less than one that deals out what it finds."""

@@ -3,10 +3,7 @@
 Joins share if they read the same streams and the index serves the same condition, however it was written and
 whichever stream came first. Windows, filters on either stream, filters on the pairs and what is selected may
 differ: they are each query's own. Some strategies keep rows by one measure of age, time or place in the
-stream: with these, windows must also be of the same kind. So they must with `auto`, which looks for the least
-time where there are many pairs: one join for both kinds keeps rows once, but must look at two ages of each
-pair. With ten queries of each kind it took 1.3 to 1.8 times as long where many rows match, and less with few
-queries or few matches.
+stream: with these, windows must also be of the same kind.
 """
 
 from __future__ import annotations
@@ -35,7 +32,6 @@ from .match_condition import EXACT
 
 ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or parts have one measure of age
 MOST_FORMS = 1_000  # of a join of a stream with itself, of which one is the normal one
-BY_KIND = ("auto", *ONE_MEASURE)  # with which windows must be of the same kind
 
 
 def share_joins(node: PlanNode, owner: str | None, by_kind: bool = False) -> PlanNode:

@@ -371,7 +371,7 @@ class Engine:
         from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
-        from penstock.optimizer.share_joins import BY_KIND, share_joins
+        from penstock.optimizer.share_joins import ONE_MEASURE, share_joins
         from penstock.optimizer.share_selects import share_selects
         from penstock.optimizer.statistics import estimate_join
 
@@ -397,7 +397,7 @@ class Engine:
             multiway=self._multiway,
             owner=owner,
         )
-        by_kind = self._sharing in BY_KIND
+        by_kind = self._sharing in ONE_MEASURE
         return replace(planned, node=share_selects(share_joins(planned.node, owner, by_kind), owner))
 
     def _with_others(self, name: str, plan: Planned) -> Planned:

@@ -11,6 +11,7 @@ windows, whose pairs are known at once, wait for nobody.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +87,14 @@ class HeldPairs:
         self.counters.rows_out += len(kept)
         if part.pairs is not None and len(kept):
             member.output.put(part.pairs if len(kept) == part.pairs.length else part.pairs.take(kept))
+
+    def take_over(self, former: HeldPairs, members: Collection[Member]) -> None:
+        """Hold for these members what another join of the same streams held for them."""
+        held = {member: parts for member, parts in former._held.items() if member in members}
+        assert not (held and self._held) or self._ts == former._ts, "two instants held"
+        if held:
+            self._ts = former._ts
+            self._held |= held
 
     def forget(self, member: Member) -> None:
         """A member has gone, or has other windows from the next instant on."""

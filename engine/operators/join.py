@@ -82,11 +82,13 @@ class WindowJoin:
         """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
         self.part_ways: Callable[[], None] = nobody
-        """Called between batches if each member should have a join of its own."""
+        """Called between batches if there should be several joins."""
         self._arrange = arrange
         self._on_failure = on_failure
         self._is_mixed = False
         """Whether rows age in time although some windows are ROWS windows."""
+        self._keeps_up = False
+        """Whether they do even if all are."""
         self._instants = False
         self._is_stale = False
         """Whether members have come or gone."""
@@ -144,14 +146,35 @@ class WindowJoin:
         """Go on where another join of the same streams was, with rows that it and others like it held."""
         self._now = former._now
         self.output.promise(former.output.punctuation)
-        for side, before, held in zip(self.sides, former.sides, rows, strict=True):
+        for side, before, kept in zip(self.sides, former.sides, rows, strict=True):
             side.follow(before)
-            if held is not None:
-                adopt(side, held)
+            if kept is not None:
+                adopt(side, kept)
+        self.go_on_for(former)
 
-    def reconsider(self) -> None:
-        """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
+    def go_on_for(self, former: WindowJoin) -> None:
+        """Know of the members that are here now what another join knew of them."""
+        self.held.take_over(former.held, self.members)
+        for side, before in zip(self.sides, former.sides, strict=True):
+            side.unfilled += [member for member in before.unfilled if member in self.members]
+
+    @property
+    def awaits_instants(self) -> bool:
+        """Whether rows are worked when their instants are over, and not before."""
+        return self._instants
+
+    def keep_up(self) -> None:
+        """Work rows from now on as soon as both inputs have reached them, whatever the windows are."""
+        if self._instants:
+            self._keeps_up = self._is_stale = True
+            self.refresh()
+
+    def reconsider(self, now: bool = False) -> None:
+        """Ask again how rows should be kept, before a batch soon; not when members have just changed, unless
+        it is to be done now."""
         self._is_put_off = True
+        if now:
+            self._quiet = QUIET_ROWS
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
@@ -176,7 +199,7 @@ class WindowJoin:
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
-        self._is_mixed = roster.is_mixed
+        self._is_mixed = roster.is_mixed or self._keeps_up
         must_move = [
             side.prepare(roster, new, self.arrangement, is_timed=self._is_mixed) for side in self.sides
         ]
@@ -227,7 +250,7 @@ class WindowJoin:
 
     def step(self, quantum: int) -> bool:
         self.refresh()
-        if self.arrangement.is_apart and not self._working:
+        if self.arrangement.parting != "one" and not self._working:
             self.part_ways()
             return True
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
