@@ -64,7 +64,7 @@ class LooseForm:
         self._split: Splitter | None = None
         """At work while members are apart."""
         self._parts: list[JoinApart] = []
-        self._parting: Parting = "one"
+        self.parting: Parting = "one"
         """How members have parted."""
         self._scattered: set[Kinds] = set()
         """Of the members that part by kinds, those that part further, each with a join."""
@@ -138,10 +138,10 @@ class LooseForm:
     def _may_part(self) -> bool:
         """Part if that is what the join of all members says; True if so."""
         self._join.refresh()
-        self._parting = self._join.arrangement.parting
-        if self._join.is_working or self._parting == "one":
+        self.parting = self._join.arrangement.parting
+        if self._join.is_working or self.parting == "one":
             return False
-        self._part(self._parting)
+        self._part(self.parting)
         return True
 
     def _part(self, parting: Parting) -> None:
@@ -224,7 +224,7 @@ class LooseForm:
         for member, node in self._altered:
             if member in self.members:
                 self._join.alter(member, node)
-        self._join.reconsider(self._is_time and self._parting == "kinds")
+        self._join.reconsider(self._is_time and self.parting == "kinds")
         split.retire()
         self._split, self._parts, self._last, self._is_time = None, [], None, False
         self._coming, self._altered = [], []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +23,7 @@ from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .cost import direction_cost, key_count_cost
+from .kinds_cost import kinds_cost, together_cost
 from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import (
     cpu_opt_ends,
@@ -34,14 +36,13 @@ from .weights import TURN_ROWS, Weights
 from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)
-FORCE = None
 ENTER_GAIN = (
     0.15  # of the cost that merged slices must save before they are preferred to those of least memory
 )
 CHAIN_GAIN = 0.2  # of the cost that other slices of a literal chain must save: changing them takes time
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
-APART_GAIN = 0.15  # of the cost that a join for each query must save: more rows are kept
+APART_GAIN = 0.15  # of the cost that several joins must save, by kind or for each query: more rows are kept
 STAY_APART_GAIN = 0.05  # and below which they come together again
 MOST_APART = 64  # queries that may have a join each
 MIN_SAMPLED_ROWS = 256  # of a stream, to go by the shares that satisfy conditions
@@ -62,6 +63,8 @@ class Arranger:
         self._looked_at: WeakKeyDictionary[WindowJoin, int] = WeakKeyDictionary()
         self._apart: set[CommonJoin] = set()
         """Of which a join for each query was cheaper when that was last thought over."""
+        self._parted: set[CommonJoin] = set()
+        """Of which one for each combination of kinds of windows was."""
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
@@ -124,10 +127,23 @@ class Arranger:
 
     def _by_kinds(self, join: WindowJoin, seen: JoinEstimate, is_due: bool) -> bool:
         """Whether RANGE and ROWS windows should have joins of their own, where queries have both."""
-        if self._sharing != "auto" or not join.roster.is_mixed:
+        common, roster = join.common, join.roster
+        if self._sharing != "auto" or not roster.is_mixed:
             return False
-        if FORCE is not None: return FORCE
-        return False
+        if not seen.measured or not (is_due or join.is_first_look):
+            return common in self._parted
+        load = workload_of(join.members, join.sides, seen)
+        delivers = not roster.counting.all()
+        estimate = partial(
+            estimate_strategies, weights=self._weights, kinds=("hash", "hash"), is_delivering=delivers
+        )
+        lots = list(map(tuple, roster.by_rows.T.tolist()))
+        together = min(cost.cores for cost in together_cost(load, estimate, self._weights, delivers))
+        apart = kinds_cost(load, lots, estimate, self._weights, delivers).cores
+        gain = STAY_APART_GAIN if common in self._parted else APART_GAIN
+        is_better = apart < (1 - gain) * together
+        (self._parted.add if is_better else self._parted.discard)(common)
+        return is_better
 
     def _ends(
         self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate, is_due: bool

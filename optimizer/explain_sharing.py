@@ -37,9 +37,9 @@ from .explain_many import ManyExplainer
 from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines
 from .join_layout import Layout
+from .kinds_cost import by_kind_costs, kinds_cost, together_cost
 from .load import expected_share, seconds, workload_of
-from .share_joins import ONE_MEASURE
-from .sharing_cost import by_kind_costs, estimate_strategies
+from .sharing_cost import estimate_strategies
 from .sharing_words import (
     cost_table,
     costs_as_data,
@@ -124,8 +124,9 @@ class SharedJoins:
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
-        if layout.is_apart:
-            shown.lines.append("a join for each query, while that costs clearly less than one for all")
+        if layout.parting != "one":
+            whose = "each query" if layout.parting == "each" else "each combination of RANGE and ROWS windows"
+            shown.lines.append(f"a join for {whose}, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
         shown.lines += self.others_by_kind(group)
@@ -147,7 +148,7 @@ class SharedJoins:
         if self._analyze:
             seen = measure_shared(layout, expected)
             if seen.measured:
-                alone = group.joins if layout.is_apart else ()
+                alone = group.joins if layout.parting == "each" else ()
                 seen_load = workload_of(group.members, layout.sides, seen, alone)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
@@ -167,8 +168,6 @@ class SharedJoins:
         others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
         own = kinds_of(group.members[0])
         why = f"{group.strategy} keeps rows by one measure of age"
-        if group.strategy not in ONE_MEASURE:
-            why = f"{group.strategy} has a join per combination of kinds, faster where many rows match"
         apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
         return [f"only {own} windows: {why}, {apart}"]
 
@@ -207,14 +206,15 @@ class SharedJoins:
         costs = estimate_strategies(
             load, self._weights, kinds, *ends, is_delivering=gives, slice_ends=layout.slice_ends
         )
-        lots = {member.by_rows: member for member in layout.members}
-        if len(lots) > 1:
-            costs |= by_kind_costs(
-                load,
-                [member.by_rows for member in layout.members],
-                costs,
-                partial(estimate_strategies, weights=self._weights, kinds=kinds, is_delivering=gives),
+        lots = [member.by_rows for member in layout.members]
+        if len(set(lots)) > 1:
+            estimate = partial(estimate_strategies, weights=self._weights, kinds=kinds, is_delivering=gives)
+            together = together_cost(
+                load, partial(estimate, left_ends=ends[0], right_ends=ends[1]), self._weights, gives
             )
+            costs["mem-opt"], costs["cpu-opt"] = together
+            costs["by kind"] = kinds_cost(load, lots, estimate, self._weights, gives)
+            costs |= by_kind_costs(load, lots, costs, estimate)
         return costs
 
     # -- one side -----------------------------------------------------------------------------------
@@ -328,9 +328,11 @@ class SharedJoins:
                 (write_range(start, end, layout.by_rows[number]), len(one.females(number)))
                 for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
-        elif layout.is_apart:
+        elif layout.parting != "one":
             plural = "joins"
-            held = [(join.members[0].query, len(join.sides[number])) for join in layout.group.joins]
+            firsts = [(join.members[0], len(join.sides[number])) for join in layout.group.joins]
+            by_kind = layout.parting == "kinds"
+            held = [(kinds_of(first) if by_kind else first.query, rows) for first, rows in firsts]
         elif layout.parts:
             plural = "parts"
             held = [

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from penstock.engine.arrangement import Part
+from penstock.engine.arrangement import Part, Parting
 from penstock.engine.chain import ChainGroup
 from penstock.engine.group import Group
+from penstock.engine.loose_form import LooseForm
 from penstock.engine.member import Member
 from penstock.engine.operators.side import Side
 
@@ -32,8 +33,9 @@ class Layout:
         self.is_chain = isinstance(group.form, ChainGroup)
         arrangements = [join.arrangement for join in group.joins]
         self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
-        self.is_apart = len(arrangements) > 1 and not self.parts
-        """Whether each query has a join of its own for now."""
+        form = group.form
+        self.parting: Parting = form.parting if isinstance(form, LooseForm) else "one"
+        """Whether there are several joins for now."""
         self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
         """Whether all rows are kept for the longest window."""
         self.ends = self._ends(0), self._ends(1)
@@ -74,8 +76,8 @@ class Layout:
             return strategy
         if self.parts:
             return "push-down"
-        if self.is_apart:
-            return "unshared"
+        if self.parting != "one":
+            return "unshared" if self.parting == "each" else "by kind"
         if self.keeps_all:
             return "pull-up"
         return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"

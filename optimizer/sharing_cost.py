@@ -9,8 +9,7 @@ they were found. Evaluating predicates is not counted: once per row and distinct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from numpy.typing import NDArray
 from .chain_cost import in_chain
 from .cheapest_chain import cheapest_chain_by_row, coarsen
 from .index_cost import direction_costs, fixed_cost
-from .share_joins import ONE_MEASURE
 from .strategy_cost import StrategyCost, counted
 from .weights import Weights
 from .workload import Ends, Probed, Workload, bounded, rest_shares
@@ -130,34 +128,6 @@ def estimate_strategies(
         costs["chain-cpu"] = in_chain(load, sides, weights, tuple(slice_ends), is_delivering)
     return {
         name: StrategyCost(cost.state_rows, cost.cores + pairs, cost.note) for name, cost in costs.items()
-    }
-
-
-def by_kind_costs(
-    load: Workload,
-    lots: Sequence[Hashable],
-    names: Iterable[str],
-    estimate: Callable[..., dict[str, StrategyCost]],
-) -> dict[str, StrategyCost]:
-    """What strategies cost, of those among `names` that keep RANGE and ROWS windows apart.
-
-    lots: the combination of kinds of each query; estimate: what strategies cost of a load, by their names.
-    """
-    apart = [name for name in names if name in ONE_MEASURE]
-    found: dict[str, list[StrategyCost]] = {name: [] for name in apart}
-    for lot in dict.fromkeys(lots):
-        queries = tuple(query for query, own in zip(load.queries, lots, strict=True) if own == lot)
-        costs = estimate(replace(load, queries=queries), names=[name for name in apart if name in STRATEGIES])
-        for name, cost in costs.items():
-            found[name].append(cost)
-    return {
-        name: StrategyCost(
-            sum(one.state_rows for one in parts),
-            sum(one.cores for one in parts),
-            f"{len(parts)} times, one per combination of RANGE and ROWS windows",
-        )
-        for name, parts in found.items()
-        if parts
     }
 
 

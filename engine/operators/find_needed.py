@@ -116,10 +116,15 @@ def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
             return [(int(ends[0]), 0, NO_ROWS)]
         return [(int(end), 0, np.flatnonzero(ends == end)) for end in np.unique(ends)]
     ends = np.where(needed.lifetime == 0, 0, ends)
-    distinct, lot = np.unique(np.stack([ends, needed.rows]), axis=1, return_inverse=True)
-    lot = lot.reshape(-1)
+    if not len(ends):
+        return []
+    ages, limits = np.unique(ends), np.unique(needed.rows)
+    lot = ages.searchsorted(ends) * len(limits) + limits.searchsorted(needed.rows)
+    order = np.argsort(lot, kind="stable")  # which puts those of a lot together, as they came
+    numbers, starts = np.unique(lot[order], return_index=True)
     return [
-        (end, limit, np.flatnonzero(lot == number)) for number, (end, limit) in enumerate(distinct.T.tolist())
+        (int(ages[number // len(limits)]), int(limits[number % len(limits)]), rows)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
     ]
 
 
