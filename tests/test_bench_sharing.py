@@ -49,7 +49,8 @@ from penstock.bench.streams import Stream, cut_by_rows, cut_by_time
 ALONE = Form("separate", "scan", ("unshared", "auto"), ("unshared", "auto"), "nested loops")
 TINY = Size(
     rows=10_500, numbers=(1, 5), few=4, separate_rows=10_500, polars_rows=2_000, w4_rows=2_000, selections=6,
-    delivered_rows=10_500, many_rows=2_000, many_queries=(5,), window_rows=3_000, changes=2, rounds=1,
+    delivered_rows=10_500, kinds_rows=1_000, many_rows=2_000, many_queries=(5,), window_rows=3_000,
+    changes=2, rounds=1,
     scale=Scale((5,), 1, 33, 3, 1, (12,)),
 )  # fmt: skip
 STRATEGIES = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
