@@ -7,7 +7,8 @@ apart     a splitter that gives what comes to several WindowJoins, each with row
 How it runs is the arrangement's to say, when members have settled. Members come and change when all are
 together: where they are apart, the joins finish what they have begun, the rows that any of them holds become
 those of one join, each once, and it takes the new member in; then they may part again. So what a new member
-finds is what the others have kept, whatever their windows, and nobody notices the difference.
+finds is what the others have kept, whatever their windows, and nobody notices the difference. One that comes
+where members are apart by kinds is let in there if those of its kinds have kept all that it needs.
 
 A join of ROWS windows alone waits until instants are over, others do not. Before they come together, those
 that wait work the rows that the others have worked, and hold the pairs (held_pairs.py):
@@ -19,9 +20,10 @@ that wait work the rows that the others have worked, and hold the pairs (held_pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from .arrangement import Arrangement, Parting
+from .functions import may_raise
 from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
@@ -47,7 +49,12 @@ class JoinApart:
 
     join: WindowJoin
     queues: tuple[Queue, Queue]
-    members: list[Member] = field(default_factory=list)
+    members: list[Member]
+
+    @property
+    def kinds(self) -> Kinds:
+        """Of the windows of its first member, and of all if members part by kinds."""
+        return self.members[0].by_rows
 
 
 class LooseForm:
@@ -68,8 +75,12 @@ class LooseForm:
         """How members have parted."""
         self._scattered: set[Kinds] = set()
         """Of the members that part by kinds, those that part further, each with a join."""
+        self._arranged: dict[Kinds, Arrangement] = {}
+        """How those that part by kinds were arranged when they last were apart."""
+        self._must_unite = False
+        """Whether they come together although nobody comes or changes."""
         self._is_time = False
-        """Whether so many have come."""
+        """Whether that is to think it over."""
         self._last: JoinApart | None = None
         """Where the streams have come to, if nobody is left who was apart."""
         self._coming: list[Member] = []
@@ -111,6 +122,8 @@ class LooseForm:
         """Take changes of the members into account, and come together or part; True if that was done."""
         if self._split is not None:
             if not self._split.is_stale or not self.members:
+                return False
+            if self._let_in(self._split):
                 return False
             self._unite(self._split)
             self._may_part()
@@ -156,6 +169,7 @@ class LooseForm:
             began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
             queues = Queue(began[0]), Queue(began[1])
             part = JoinApart(self._make.part(name, queues, self._arrange_part), queues, members)
+            part.join.arrangement = self._arranged.get(part.kinds, part.join.arrangement)
             for member in members:
                 move(member, part.join)
             part.join.take_over(former, rows)
@@ -186,8 +200,10 @@ class LooseForm:
             self._last = part
             self._parts.remove(part)
             split.targets = [one.queues for one in self._parts]
-            split.is_stale |= len(self._parts) == 1 and len(self.members) > 1
-        if self._parts:
+            self._must_unite |= len(self._parts) == 1 and len(self.members) > 1
+            split.is_stale |= self._must_unite
+        asked = [one for one in member.predicates if one is not None]
+        if self._parts and (self.parting == "each" or any(map(may_raise, asked))):
             self._remember(split, [*self._parts, part])
 
     def _remember(self, split: Splitter, parts: Iterable[JoinApart]) -> None:
@@ -196,6 +212,39 @@ class LooseForm:
         for part in parts:
             for side, lineage in zip(part.join.sides, split.lineages, strict=True):
                 remember(side, lineage)
+
+    def _let_in(self, split: Splitter) -> bool:
+        """Let those who come into the joins of their kinds, if these have kept all rows that they need, with
+        the columns that they read: all joins have the same.
+
+        False if members must come together, for them or for other reasons.
+        """
+        parts = {part.kinds: part for part in self._parts if part.kinds not in self._scattered}
+        if self.parting != "kinds" or self._altered or self._must_unite:
+            return False
+        sides = self._parts[0].join.sides
+        for member in self._coming:
+            if member.by_rows not in parts or any(side.read_by(member) - {*side.columns} for side in sides):
+                return False
+        self._drain()
+        coming = [(parts[member.by_rows], member) for member in self._coming]
+        for part, member in coming:
+            part.members.append(member)
+            part.join.add(member)
+        for _, member in coming:
+            asked = zip(split.lineages, member.predicates, strict=True)
+            if not all(lineage.knows(predicate) for lineage, predicate in asked):
+                self._remember(split, self._parts)
+        for part in parts.values():
+            part.join.refresh()
+        lacking = [(part, member) for part, member in coming if not part.join.has_all_for(member)]
+        for part, member in lacking:
+            part.members.remove(member)
+            part.join.drop(member)
+            member.begin_anew()
+        self._coming = [member for _, member in lacking]
+        split.is_stale = bool(lacking)
+        return not lacking
 
     def _unite(self, split: Splitter) -> None:
         """Let all have one join again, with the rows that any of theirs hold; then let others in."""
@@ -226,7 +275,11 @@ class LooseForm:
                 self._join.alter(member, node)
         self._join.reconsider(self._is_time and self.parting == "kinds")
         split.retire()
+        self._arranged = {
+            part.kinds: part.join.arrangement for part in self._parts if self.parting == "kinds"
+        }
         self._split, self._parts, self._last, self._is_time = None, [], None, False
+        self._must_unite = False
         self._coming, self._altered = [], []
 
     def _arrange_part(self, join: WindowJoin) -> Arrangement:
@@ -237,7 +290,7 @@ class LooseForm:
         arrangement = self._make.arrange(join)
         is_time = join.is_due and sum(side.rows_in for side in join.sides) >= self._rethought_at
         if self._split is not None and (is_time or arrangement.parting != "one"):
-            self._split.is_stale = True
+            self._split.is_stale = self._must_unite = True
             self._is_time |= is_time
             self._scattered = set() if is_time else self._scattered | {join.members[0].by_rows}
         return replace(arrangement, parting="one", is_numbered=True)

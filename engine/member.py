@@ -50,9 +50,8 @@ class Member:
 
     def __post_init__(self) -> None:
         self.become(self.node)
-        sides = len(self.sizes)
-        self.started, self.missing = [BEGINNING] * sides, [BEGINNING] * sides
-        self.filled, self.born = [None] * sides, [0] * sides
+        self.started = [BEGINNING] * len(self.sizes)
+        self.begin_anew()
 
     @property
     def query(self) -> str:
@@ -65,6 +64,12 @@ class Member:
         self.sizes = tuple(size_of(side.window) for side in node.sides)
         self.by_rows = tuple(side.window.kind == "rows" for side in node.sides)
         self.predicates = tuple(side.predicate for side in node.sides)
+
+    def begin_anew(self) -> None:
+        """Be as if no join had taken it in."""
+        sides = len(self.sizes)
+        self.is_new, self.missing = True, [BEGINNING] * sides
+        self.filled, self.born = [None] * sides, [0] * sides
 
     @property
     def waits(self) -> bool:

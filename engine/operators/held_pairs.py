@@ -22,11 +22,14 @@ from ..member import Member
 from ..operator import Counters
 from .side import Side
 
+Places = tuple[NDArray | None, NDArray | None]
+"""By side the places of the rows of some pairs."""
+
 
 class Held(NamedTuple):
-    """Some pairs of a member: by side the places of their rows, None where it has no ROWS window."""
+    """Some pairs of a member; without places where it has no ROWS window."""
 
-    places: tuple[NDArray | None, NDArray | None]
+    places: Places
     pairs: Batch | None
 
 
@@ -45,13 +48,11 @@ class HeldPairs:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    def places_of(
-        self, member: Member, refs: tuple[NDArray, NDArray]
-    ) -> tuple[NDArray | None, NDArray | None]:
-        """What must be known of pairs until their instant is over."""
+    def places_of(self, refs: tuple[NDArray, NDArray]) -> Places:
+        """What must be known of pairs until their instant is over; refs: where their rows are kept now."""
         left, right = (
-            side.places_at(rows) if by_rows else None
-            for side, rows, by_rows in zip(self.sides, refs, member.by_rows, strict=True)
+            side.places_at(rows) if side.is_numbered else None
+            for side, rows in zip(self.sides, refs, strict=True)
         )
         return left, right
 
@@ -59,11 +60,15 @@ class HeldPairs:
         """How many pairs, by their times, are of instants that are over."""
         return len(ts) if self.instant is None else int(ts.searchsorted(self.instant))
 
-    def hold(self, member: Member, refs: tuple[NDArray, NDArray], pairs: Batch | None) -> None:
-        """Keep pairs of the instant; refs: where their rows are kept now."""
+    def hold(self, member: Member, places: Places, some: NDArray | slice, pairs: Batch | None) -> None:
+        """Keep pairs of the instant, which are some of those with these places."""
         assert self.instant is not None and (not self._held or self._ts == self.instant), "two instants held"
         self._ts = self.instant
-        self._held.setdefault(member, []).append(Held(self.places_of(member, refs), pairs))
+        left, right = (
+            of_side[some] if by_rows and of_side is not None else None
+            for of_side, by_rows in zip(places, member.by_rows, strict=True)
+        )
+        self._held.setdefault(member, []).append(Held((left, right), pairs))
 
     def release(self, frontier: int) -> None:
         """Pass on what is held if all rows below `frontier` have come."""

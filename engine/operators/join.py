@@ -32,7 +32,7 @@ from ..member import Member
 from ..member_index import index_members, index_rows
 from ..operator import Counters
 from ..plan import CommonJoin, MemberNode
-from ..queue import Outlet, Queue, nobody
+from ..queue import BEGINNING, Outlet, Queue, nobody
 from ..roster import Roster
 from ..stored_rows import StoredRows
 from ..types import SqlType
@@ -157,6 +157,16 @@ class WindowJoin:
         self.held.take_over(former.held, self.members)
         for side, before in zip(self.sides, former.sides, strict=True):
             side.unfilled += [member for member in before.unfilled if member in self.members]
+
+    def has_all_for(self, member: Member) -> bool:
+        """Whether no row is missing that could still be in a member's windows."""
+        for side, size, by_rows, missing in zip(
+            self.sides, member.sizes, member.by_rows, member.missing, strict=True
+        ):
+            now = side.come + len(side.come_ts) - 1 if by_rows else self._now
+            if missing != BEGINNING and missing > now - size:
+                return False
+        return True
 
     @property
     def awaits_instants(self) -> bool:

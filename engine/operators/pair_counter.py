@@ -254,14 +254,14 @@ class PairCounter:
         room = max(len(self.members), min(MAX_ENTRIES, len(age) * len(self.members)))
         members, pairs = np.empty(room, np.int32), np.empty(room, np.int32)
         ask = index.report_each if self._routed else index.report
-        start = 0
+        places, start = self.held.places_of(refs), 0
         while start < len(age):
             count, start = ask(probed, age, None, *tags, start, members, pairs)
             ids, starts, positions = split_by_member(members[:count], pairs[:count], len(self.members))
             for i, one in enumerate(ids.tolist()):
                 member, taken = self.members[one], positions[starts[i] : starts[i + 1]]
                 if member.waits:
-                    self.held.hold(member, (refs[0][taken], refs[1][taken]), None)
+                    self.held.hold(member, places, taken, None)
                 else:
                     member.found += len(taken)
                     self.counters.rows_out += len(taken)

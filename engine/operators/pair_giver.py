@@ -190,11 +190,10 @@ class PairGiver:
     ) -> None:
         is_open = self.held.instant is not None and member.waits
         if is_open and (known := self.held.first_open(ts)) < len(ts):
-            at = known
+            at, places = 0, self.held.places_of((left[known:], right[known:]))
             for pairs in batches_of(member, views, ts[known:], left[known:], right[known:]):
-                until = at + pairs.length
-                self.held.hold(member, (left[at:until], right[at:until]), pairs)
-                at = until
+                self.held.hold(member, places, slice(at, at + pairs.length), pairs)
+                at += pairs.length
             ts, left, right = ts[:known], left[:known], right[:known]
             if not known:
                 return

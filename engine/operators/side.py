@@ -402,8 +402,8 @@ class Side:
             buffer = of(self.shelves[0])
             return buffer.data[refs - buffer.base]
         out: NDArray | None = None
-        for number, shelf in enumerate(self.shelves):
-            buffer = of(shelf)
+        for number in np.flatnonzero(np.bincount(refs >> ROW_BITS)).tolist():  # of many shelves, often few
+            buffer = of(self.shelves[number])
             out = np.empty(len(refs), buffer.data.dtype) if out is None else out
             gather_shelf(refs, number, buffer.data, buffer.base, out)
         return np.empty(0, np.int64) if out is None else out
@@ -511,12 +511,16 @@ class Side:
             return False
         return True
 
+    def read_by(self, member: Member) -> set[int]:
+        """Columns of the stream that a member reads."""
+        side = member.node.sides[self.number]
+        return {*side.columns, *(() if side.predicate is None else columns_of(side.predicate))}
+
     def _add_columns(self, new: Sequence[Member]) -> None:
         """Store what new members read from now on."""
         fresh: set[int] = set()
         for member in new:
-            side = member.node.sides[self.number]
-            read = {*side.columns, *(() if side.predicate is None else columns_of(side.predicate))}
+            read = self.read_by(member)
             fresh |= (lacking := read.difference(self.columns))
             self.since |= dict.fromkeys(lacking, self.generation + bool(len(self)))
             member.born[self.number] = max((self.since[column] for column in read), default=0)
