@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -50,6 +51,17 @@ def is_of_spark(file: str) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no process is left with it when the others are done."""
     items.sort(key=lambda item: not is_of_spark(item.path.name))
+
+
+def pytest_collection_finish() -> None:
+    """All that was loaded stays: the collector of cycles need not walk over it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Libraries count what is left when the process ends."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)
