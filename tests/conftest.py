@@ -48,9 +48,26 @@ def is_of_spark(file: str) -> bool:
     return file.startswith("test_spark")
 
 
+LONGEST = [
+    f"test_{name}.py"
+    for name in (
+        "hopping_store", "window_store", "room_climate", "real_changes", "checkpoint", "modes_oracle", "sharing",
+        "sharing_real", "chain_merging", "sharing_delivery", "indexes", "changes_oracle", "checkpoint_drawn",
+        "alter_changes", "sharing_memory", "many_join", "cli_pipes", "join_oracle", "bench_sharing",
+    )
+]  # fmt: skip
+"""Files that take more than ten seconds, beside those of Spark."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no process is left with it when the others are done."""
-    items.sort(key=lambda item: not is_of_spark(item.path.name))
+    places = {name: place for place, name in enumerate(LONGEST, 1)}
+
+    def place(item: pytest.Item) -> int:
+        file = item.path.name
+        return 0 if is_of_spark(file) else places.get(file, len(places) + 1)
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
