@@ -51,9 +51,10 @@ def is_of_spark(file: str) -> bool:
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "hopping_store", "window_store", "room_climate", "real_changes", "checkpoint", "modes_oracle", "sharing",
-        "sharing_real", "chain_merging", "sharing_delivery", "indexes", "changes_oracle", "checkpoint_drawn",
-        "alter_changes", "sharing_memory", "many_join", "cli_pipes", "join_oracle", "bench_sharing",
+        "hopping_store", "window_store", "checkpoint", "modes_oracle", "sharing", "sharing_real",
+        "changes_oracle", "checkpoint_drawn", "chain_merging", "alter_changes", "sharing_delivery",
+        "many_join", "sharing_memory", "bench_sharing", "indexes", "cli_pipes", "join_oracle", "late_parts",
+        "cli_startup",
     )
 ]  # fmt: skip
 """Files that take more than ten seconds, beside those of Spark."""
