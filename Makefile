@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml
 run: install
 	$(BIN)/penstock demo
 
+# Three processes on two cores: the one with the tests of Spark waits for most of its time.
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not slow'
 
 slow: install
 	$(BIN)/python -m pytest -m slow

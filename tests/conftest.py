@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -47,9 +48,44 @@ def is_of_spark(file: str) -> bool:
     return file.startswith("test_spark")
 
 
+LONGEST = [
+    f"test_{name}.py"
+    for name in (
+        "hopping_store", "window_store", "checkpoint", "modes_oracle", "sharing", "sharing_real",
+        "changes_oracle", "checkpoint_drawn", "chain_merging", "alter_changes", "sharing_delivery",
+        "many_join", "sharing_memory", "bench_sharing", "indexes", "cli_pipes", "join_oracle", "late_parts",
+        "cli_startup",
+    )
+]  # fmt: skip
+"""Files that take more than ten seconds, beside those of Spark."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no process is left with it when the others are done."""
-    items.sort(key=lambda item: not is_of_spark(item.path.name))
+    places = {name: place for place, name in enumerate(LONGEST, 1)}
+
+    def place(item: pytest.Item) -> int:
+        file = item.path.name
+        return 0 if is_of_spark(file) else places.get(file, len(places) + 1)
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """All that is loaded stays: the collector of cycles need not walk over it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Libraries count what is left when the process ends."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)

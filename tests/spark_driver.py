@@ -20,7 +20,7 @@ from spark_ways import prepare
 from penstock.connectors.spark import local_session
 
 FOLDER = Path(sys.argv[1])
-WAITING_S = 180
+WAITING_S = 400
 
 
 def hold(way: str, batch_id: int) -> None:

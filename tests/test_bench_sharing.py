@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.bench import main, sharing, sharing_figures
+from penstock.bench import main, sharing, sharing_figures, sharing_windows
 from penstock.bench.drive import Feed
 from penstock.bench.outcome import Outcome
 from penstock.bench.sharing import Pauses, Size, bench_sharing, measure_pauses
@@ -51,7 +51,7 @@ TINY = Size(
     rows=10_500, numbers=(1, 5), few=4, separate_rows=10_500, polars_rows=2_000, w4_rows=2_000, selections=6,
     delivered_rows=10_500, kinds_rows=1_000, many_rows=2_000, many_queries=(5,), window_rows=3_000,
     changes=2, rounds=1,
-    scale=Scale((5,), 1, 33, 3, 1, (12,)),
+    scale=Scale((5,), 1, 45, 15, 1, (12,)),
 )  # fmt: skip
 STRATEGIES = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu")
 
@@ -355,6 +355,8 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
 def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr("penstock.bench.race.TURN_S", 0)
+    few = {case: queries[::5] for case, queries in sharing_windows.CASES.items()}
+    monkeypatch.setattr(sharing_windows, "CASES", few)
     monkeypatch.setattr(
         sharing, "bench_figures", lambda *given: sharing_figures.bench_figures(*given, forms=[ALONE])
     )

@@ -297,7 +297,7 @@ def test_engine_merges_and_splits_while_it_looks(seed: int, monkeypatch: pytest.
         run = Run(seed, sharing)
         for _ in range(8):
             run.add()
-        for number in range(40):
+        for number in range(28):
             run.push(number)
             if number % 7 == 3:
                 run.add()

@@ -100,8 +100,13 @@ def make(**options: Any) -> penstock.Engine:
     return engine
 
 
-@pytest.mark.parametrize("expiry", ["auto", "nta", "time-message"])
-@pytest.mark.parametrize("sharing", ["auto", "unshared", "pull-up", "push-down", "chain", "chain-cpu"])
+@pytest.mark.parametrize(
+    ("sharing", "expiry"),
+    [
+        ("auto", "auto"), ("auto", "nta"), ("auto", "time-message"), ("unshared", "nta"),
+        ("pull-up", "auto"), ("push-down", "time-message"), ("chain", "nta"), ("chain-cpu", "auto"),
+    ],
+)  # fmt: skip
 def test_everything_goes_on(sharing: str, expiry: str) -> None:
     engine = make(sharing=sharing, expiry=expiry)
     twins = Twins(engine, again(engine))

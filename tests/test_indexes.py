@@ -265,7 +265,7 @@ def test_constant_keys_resume_within_the_run(kind: str) -> None:
 @pytest.mark.parametrize("step", [1, 3, 40])
 def test_rows_come_in_batches_of_any_size(kind: str, step: int) -> None:
     """Few rows are put in one by one, many are merged in: in turns, with ties, and rows that go unseen."""
-    window, rounds = (700, 60) if JIT else (50, 12)
+    window, rounds = (700, 24) if JIT else (50, 12)
     random = np.random.default_rng(step)
     index, naive = build_index(kind), NAIVE_TWINS[kind](0)
     row = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import re
 import subprocess
 import tomllib
 from pathlib import Path
 
+import conftest
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -52,13 +54,24 @@ def test_every_package_is_listed() -> None:
     assert mapped == {"penstock", *(f"penstock.{layer}" for layer in LAYERS)}
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def imports_in(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Wherever in the file they stand."""
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported(path: Path) -> list[tuple[int, str]]:
-    """(line, module) of every absolute import, wherever in the file it stands."""
+    """(line, module) of every absolute import."""
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_in(path):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        elif node.level == 0:
             found.append((node.lineno, node.module or ""))
     return found
 
@@ -80,7 +93,7 @@ def test_across_folders_imports_are_absolute() -> None:
     """Relative imports stay inside a layer."""
     for path in python_files():
         depth = len(path.relative_to(ROOT).parts) - 1
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in imports_in(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 assert node.level <= depth, f"{path.relative_to(ROOT)}:{node.lineno} leaves its layer"
 
@@ -111,9 +124,8 @@ def test_no_paths_of_a_machine() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     for path in python_files():
-        text = path.read_text()
-        if text.strip():
-            assert ast.get_docstring(ast.parse(text)), path.relative_to(ROOT)
+        if path.read_text().strip():
+            assert ast.get_docstring(tree_of(path)), path.relative_to(ROOT)
 
 
 def test_tests_of_spark_are_in_files_of_spark(request: pytest.FixtureRequest) -> None:
@@ -122,3 +134,7 @@ def test_tests_of_spark_are_in_files_of_spark(request: pytest.FixtureRequest) ->
         item.path.name for item in request.session.items if "spark" in getattr(item, "fixturenames", ())
     }
     assert {name for name in asking if not name.startswith("test_spark_")} == set()
+
+
+def test_files_that_begin_first_are_there() -> None:
+    assert [name for name in conftest.LONGEST if not (ROOT / "tests" / name).exists()] == []

@@ -27,11 +27,10 @@ def folded(changes: pa.Table, instant: int) -> Counter[tuple[Any, ...]]:
     """The answer at an instant."""
     ts = changes["_ts"].cast(pa.int64()).to_numpy()
     come = changes.slice(0, int(ts.searchsorted(instant, side="right")))
-    answer: Counter[tuple[Any, ...]] = Counter()
-    for row in come.drop_columns(["_ts"]).to_pylist():
-        diff, *values = row.values()
-        answer[tuple(values)] += diff
-    return Counter({row: count for row, count in answer.items() if count})
+    _, diff, *values = come.column_names
+    net = come.group_by(values, use_threads=False).aggregate([(diff, "sum")])
+    rows = zip(*(net[name].to_pylist() for name in values), strict=True)
+    return Counter({row: n for row, n in zip(rows, net[f"{diff}_sum"].to_pylist(), strict=True) if n})
 
 
 @pytest.mark.parametrize("expiry", ["auto", "nta", "piggyback"])

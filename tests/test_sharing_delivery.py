@@ -100,15 +100,15 @@ def test_results_read_at_last_are_those_read_at_once(sharing: str) -> None:
         engine = make(sharing)
         queries = start(engine, 25)
         tables = {query.name: [] for query in queries}  # type: ignore[var-annotated]
-        for first in range(0, 3_000, 150):
+        for first in range(0, 1_800, 150):
             push(engine, first, 150)
             if first == 600:
                 engine.query("SELECT x.ts FROM a [RANGE 1 ms] AS x JOIN b [RANGE 1 ms] AS y ON x.k = y.k")
             if first == 900:
                 engine.queries["q19"].drop()
-            if first == 1_500:
+            if first == 1_200:
                 engine = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
-            for query in engine.queries.values() if at_once or first == 2_850 else ():
+            for query in engine.queries.values() if at_once or first == 1_650 else ():
                 tables.setdefault(query.name, []).append(query.results())
         read.append([pa.concat_tables(tables[f"q{i}"]) for i in range(19)])
     for early, late in zip(*read, strict=True):

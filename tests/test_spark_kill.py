@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STREAMS = {"a": draw_stream(3), "b": draw_stream(4)}
-WAITING_S = 180
+WAITING_S = 400
 AT_WORK_S = 0.7  # after a batch has begun: its tasks are running
 
 
