@@ -24,11 +24,13 @@ Term = tuple[int, Expression]
 """An expression over the columns of one stream, by the stream's place in the join."""
 
 
-def can_join_many(cluster: Cluster) -> bool:
-    """Whether the inputs can be joined as one."""
+def can_join_many(cluster: Cluster, rows: bool = False) -> bool:
+    """Whether the inputs can be joined as one; rows: also through ROWS windows."""
     bases = [flatten_input(item).base for item in cluster.items]
-    is_range = all(isinstance(base, StreamScan) and base.window.kind == "range" for base in bases)
-    if len(bases) < 3 or not is_range:
+    if len(bases) < 3 or not all(isinstance(base, StreamScan) for base in bases):
+        return False
+    windows = [base.window for base in bases if isinstance(base, StreamScan)]
+    if any(window.partition or (window.kind == "rows" and not rows) for window in windows):
         return False
     sides = list(map(side_input, cluster.items))
     reached, left = {0}, equated(conditions_of(cluster, sides), sides)

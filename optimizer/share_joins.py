@@ -87,8 +87,8 @@ def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
         for side, own in zip(sides, node.variables, strict=True)
     ]
 
-    def name(number: int) -> tuple[str, tuple[str, ...]]:
-        return streams[number], tuple(text for text, _, _ in keys[number])
+    def name(number: int) -> tuple[str, str, tuple[str, ...]]:
+        return streams[number], sides[number].window.kind, tuple(text for text, _, _ in keys[number])
 
     alike = [list(one) for _, one in groupby(sorted(range(len(sides)), key=name), key=name)]
     forms = []
@@ -102,7 +102,7 @@ def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
         forms.append((variables, order))
     variables, order = min(forms)
     common = CommonManyJoin(
-        tuple(CommonSide(streams[i], "range", tuple(key for _, key, _ in keys[i])) for i in order),
+        tuple(CommonSide(streams[i], sides[i].window.kind, tuple(k for _, k, _ in keys[i])) for i in order),
         variables,
         owner,
     )
