@@ -39,7 +39,7 @@ class ManyLayout:
     def __init__(self, group: Group, join: ManyJoin) -> None:
         group.refresh()
         self.members = group.members
-        self.by_rows = (False,) * len(join.sides)
+        self.by_rows = [side.kind == "rows" for side in join.common.sides]
         self.keeps_all = group.strategy == "pull-up"
         self._merged = [side.allowed_ends for side in join.sides]
 
@@ -73,7 +73,7 @@ class ManyLayout:
             text, conditions = ("all rows", 0) if self.keeps_all else (str(selection), len(selection))
             rows = rows_between(self.members, number, start, end, rate)
             if self.keeps_all:
-                rows = estimate_sides(self.members, [0.0] * number + [rate], keeps_all=True)[number].rows
+                rows = estimate_sides(self.members, [rate] * (number + 1), keeps_all=True)[number].rows
             sizes = {member.sizes[number] for member in self.members}
             inside = [] if self.keeps_all else sorted(size for size in sizes if start < size < end)
             leaving, some = reach.between(start, end), reach.beyond(start)
@@ -203,7 +203,8 @@ class ManyExplainer:
         longest = layout.ends(number)[-1]
         kept = sum(one.rows for one in slices)
         is_known = self._rates.is_known(stream)
-        shown = Description(f"{number + 1}: {stream}  longest window {write_size(longest, by_rows=False)}")
+        by_rows = layout.by_rows[number]
+        shown = Description(f"{number + 1}: {stream}  longest window {write_size(longest, by_rows)}")
         shown.lines.append(
             f"{write_rate(rate)} rows/s{'' if is_known else ' (assumed)'}, {kept:,.0f} rows kept"
             f"{'' if longest != FOREVER else ' (unbounded)'}"
@@ -219,7 +220,8 @@ class ManyExplainer:
             "rate_assumed": not is_known,
             "state_rows": kept,
             "state_bounded": longest != FOREVER,
-            "slices": [one.as_data(by_rows=False) for one in slices],
+            "unit": "rows" if by_rows else "us",
+            "slices": [one.as_data(by_rows) for one in slices],
         }
         if self._analyze:
             shown.lines.append(f"measured: {side.rows_in:,} rows in, {len(side):,} kept")

@@ -15,7 +15,7 @@ from penstock.engine.operators.probe_order import Step
 from penstock.engine.window import FOREVER
 
 from .index_cost import direction_costs
-from .load import expected_share
+from .load import expected_share, is_by_rows, seconds
 from .statistics import DEFAULT_KEYS, UNBOUNDED_S, SideEstimate
 from .strategy_cost import StrategyCost, counted
 from .weights import Weights
@@ -31,8 +31,10 @@ def needed_share(predicates: set[Expression | None]) -> float:
 def rows_between(members: Sequence[Member], number: int, start: int, end: int, rate: float) -> float:
     """Rows of one side to expect between two ages, of which those stay that some member still needs."""
     share = needed_share({one.predicates[number] for one in members if one.sizes[number] > start})
-    until = start / 1e6 + UNBOUNDED_S if end == FOREVER else end / 1e6
-    return rate * share * (until - start / 1e6)
+    is_in_rows = is_by_rows(members, number)
+    since = seconds(start, is_in_rows, rate)
+    until = since + UNBOUNDED_S if end == FOREVER else seconds(end, is_in_rows, rate)
+    return rate * share * (until - since)
 
 
 def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all: bool) -> list[SideEstimate]:
@@ -42,7 +44,9 @@ def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all:
         ends = sorted({member.sizes[number] for member in members})
         share = needed_share({member.predicates[number] for member in members})
         if keeps_all:
-            longest = UNBOUNDED_S if ends[-1] == FOREVER else ends[-1] / 1e6
+            longest = UNBOUNDED_S
+            if ends[-1] != FOREVER:
+                longest = seconds(ends[-1], is_by_rows(members, number), rate)
             found.append(SideEstimate(rate, rate, rate * longest))
             continue
         spans = zip([0, *ends[:-1]], ends, strict=True)
