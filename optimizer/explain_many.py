@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.engine.expression import Expression
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.many_join import ManyJoin
@@ -16,7 +17,7 @@ from penstock.engine.window import FOREVER
 
 from .description import Description, measured_line
 from .explain_slices import Reach, Slice, slice_table
-from .explain_text import where_lines
+from .explain_text import band_text, where_lines
 from .many_cost import estimate_sides, many_cost, many_costs, rows_between
 from .selection import Selection
 from .sharing_words import cost_table, costs_as_data, counted, few, few_counts, name_of, write_size
@@ -94,7 +95,7 @@ class ManyExplainer:
         """What a query takes of a join; shared: with others."""
         many, join = node.join, join_of(group)
         assert isinstance(many, ManyJoinNode) and join is not None, "a join of many streams"
-        text = equalities(many)
+        text = condition_of(many)
         there = member in group.members
         shown = Description(f"Shared {name_of(group)}  {text}" if shared and there else f"WindowJoin {text}")
         shown.data = {
@@ -169,7 +170,7 @@ class ManyExplainer:
         join = join_of(group)
         assert join is not None, "a join of many streams"
         layout = ManyLayout(group, join)
-        text = common_equalities(join.common)
+        text = condition_of(join.common)
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
@@ -257,23 +258,21 @@ def path_of(join: ManyJoin, number: int) -> str:
     found = []
     for step in join.orders[number]:
         keys = join.common.sides[step.side].keys
-        found.append(f"{names[step.side]} by {', '.join(str(keys[place]) for place in step.keys)}")
+        places = dict.fromkeys([*step.keys, *(one.place for one in step.bounds)])
+        found.append(f"{names[step.side]} by {', '.join(str(keys[place]) for place in places)}")
     return ", then ".join(found)
 
 
-def equalities(node: ManyJoinNode) -> str:
-    """What is equal, as the query writes it."""
-    return write_equalities([[str(key) for key in side.keys] for side in node.sides], node.variables)
-
-
-def common_equalities(common: CommonManyJoin) -> str:
-    """The same over the streams."""
-    return write_equalities([[str(key) for key in side.keys] for side in common.sides], common.variables)
-
-
-def write_equalities(keys: Sequence[Sequence[str]], variables: Sequence[Sequence[int]]) -> str:
-    terms: dict[int, list[str]] = {}
-    for own, numbers in zip(keys, variables, strict=True):
-        for key, number in zip(own, numbers, strict=True):
+def condition_of(join: ManyJoinNode | CommonManyJoin) -> str:
+    """What is equal, as the query writes it or over the streams, and what lies in bands."""
+    terms: dict[int, list[Expression]] = {}
+    for keys, numbers in zip((side.keys for side in join.sides), join.variables, strict=True):
+        for key, number in zip(keys, numbers, strict=True):
             terms.setdefault(number, []).append(key)
-    return " AND ".join(" = ".join(one) for _, one in sorted(terms.items()))
+    equal = [" = ".join(map(str, one)) for _, one in sorted(terms.items()) if len(one) > 1]
+    bands = [
+        band_text(str(left), str(right), one.band, left.type)
+        for one in join.bands
+        for left, right in [(terms[one.left][0], terms[one.right][0])]
+    ]
+    return " AND ".join([*equal, *bands])

@@ -1,7 +1,8 @@
 """What joins of three or more streams cost, shared in each way and not shared at all.
 
 Rows of each stream take one step after the other (engine/operators/probe_order.py). At each, whatever has
-been found so far probes a hash index, as in equation 7 of the window-join paper; what is found probes on.
+been found so far probes a hash index, as in equation 7 of the window-join paper, or scans the rows if only a
+comparison connects them; what is found probes on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Sequence
 from penstock.engine.expression import Expression
 from penstock.engine.member import Member
 from penstock.engine.operators.probe_order import Step
+from penstock.engine.plan import EQUALITY
 from penstock.engine.window import FOREVER
 
 from .index_cost import direction_costs
 from .load import expected_share, is_by_rows, seconds
-from .statistics import DEFAULT_KEYS, UNBOUNDED_S, SideEstimate
+from .statistics import UNBOUNDED_S, SideEstimate, expected_matches
 from .strategy_cost import StrategyCost, counted
 from .weights import Weights
 
@@ -55,6 +57,12 @@ def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all:
     return found
 
 
+def share_found(step: Step) -> float:
+    """Of the rows of a side, those that a step is to find."""
+    by_keys = expected_matches(EQUALITY) if step.keys else 1.0
+    return by_keys * math.prod(expected_matches(one.band) for one in step.bounds)
+
+
 def many_cost(sides: Sequence[SideEstimate], orders: Orders, weights: Weights) -> tuple[float, float]:
     """Cores of one join, and how many rows it finds in a second."""
     cores = sum(side.rate for side in sides) * weights.row
@@ -63,12 +71,13 @@ def many_cost(sides: Sequence[SideEstimate], orders: Orders, weights: Weights) -
         seeking = sides[first].kept_rate
         for step in steps:
             side = sides[step.side]
-            matches = side.rows / DEFAULT_KEYS
-            cores += float(direction_costs("hash", seeking, 0.0, side.rows, matches, weights))
+            matches = side.rows * share_found(step)
+            index = "hash" if step.keys else "scan"
+            cores += float(direction_costs(index, seeking, 0.0, side.rows, matches, weights))
             seeking *= matches
         results += seeking
     for number, side in enumerate(sides):
-        lookups = {step.keys for steps in orders for step in steps if step.side == number}
+        lookups = {step.keys for steps in orders for step in steps if step.side == number and step.keys}
         update = direction_costs("hash", 0.0, side.kept_rate, side.rows, 0.0, weights)
         cores += len(lookups) * float(update)
     return cores + results * weights.pair, results

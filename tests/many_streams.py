@@ -20,6 +20,12 @@ SHAPES = {
     "texts": ["x.s = y.s", "x.s = z.s"],
     "numbers": ["x.v = y.v", "y.v = z.v"],
     "a sum": ["x.id + 1 = y.id", "y.id = z.id + 1"],
+    "one that is less": ["x.k = y.k", "x.v < z.v"],
+    "one near by": ["x.k = y.k", "y.id - z.id <= 2", "z.id <= y.id + 1"],
+    "between two": ["x.k = y.k", "z.v >= x.v", "z.v < y.v"],
+    "a key beside it": ["x.v = y.v", "x.s = y.s", "z.v > y.v"],
+    "in order": ["x.v <= y.v", "y.id < z.id", "z.v BETWEEN x.v - 1 AND x.v + 0.5"],
+    "times": ["x.ts < y.ts", "x.s = z.s"],
 }
 STREAMS = {"x": "a", "y": "b", "z": "c"}
 KEYED = "SELECT x.id, y.id AS yid, z.id AS zid FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k"
@@ -51,6 +57,13 @@ def push_rows(engine: penstock.Engine, name: str, rows: list[tuple[int, Any]], f
     """Rows as (ts, k)."""
     table = [{"ts": ts, "id": first + i, "k": k, "v": 1.0, "s": ""} for i, (ts, k) in enumerate(rows)]
     engine.push(name, pa.Table.from_pylist(table, schema=SCHEMA))
+
+
+def push_each(engine: penstock.Engine, times: list[int]) -> None:
+    """A row of each stream at each of these times, all with one key."""
+    for ts in times:
+        for name in "abc":
+            push_rows(engine, name, [(ts, 0)], ts)
 
 
 class Asked:

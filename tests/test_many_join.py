@@ -16,7 +16,18 @@ import pytest
 from checkpoint_help import again
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from many_streams import KEYED, SHAPES, STREAMS, Asked, Rows, Window, engine_of, many_joins, push_rows
+from many_streams import (
+    KEYED,
+    SHAPES,
+    STREAMS,
+    Asked,
+    Rows,
+    Window,
+    engine_of,
+    many_joins,
+    push_each,
+    push_rows,
+)
 from oracle import SCHEMA, rows_of
 from test_join_oracle import arrivals
 from test_sharing import microseconds
@@ -25,12 +36,14 @@ from test_sharing_mixed import cut
 import penstock
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.cursor import CURSOR_SLOTS, DONE
-from penstock.engine.operators.probe_order import Step, order_probes
+from penstock.engine.operators.probe_order import Step, Within, order_probes
+from penstock.engine.plan import Band, Between
+from penstock.query import NEVER
 
 STRATEGIES = ["auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"]
 FILTERS = ["x.v > 0", "y.v <= 0.5", "z.s IS NOT NULL", "x.v BETWEEN 0 AND 1", "y.k = 1", "1 = 0"]
 ROWS = st.sampled_from([1, 2, 3, 3, 5, 30]).map(Rows)
-BETWEEN = ["x.v < y.v", "x.id <> z.id", "z.v >= x.v"]
+BETWEEN = ["x.id <> z.id", "x.v < y.v", "z.v >= x.v"]
 
 
 @st.composite
@@ -44,7 +57,8 @@ def asked(draw: st.DrawFn, shape: str, streams: dict[str, str]) -> Asked:
     windows = {alias: one if same else draw(sizes) for alias in "xyz"}
     keys = draw(st.permutations(SHAPES[shape]))
     filters = draw(st.lists(st.sampled_from(FILTERS), max_size=2, unique=True))
-    between = draw(st.lists(st.sampled_from(BETWEEN), max_size=1))
+    is_keyed = all("=" in condition.split() for condition in keys)  # else comparisons are part of the join
+    between = draw(st.lists(st.sampled_from(BETWEEN if is_keyed else BETWEEN[:1]), max_size=1))
     order = draw(st.permutations(list("xyz")))
     return Asked(windows, [*keys, *filters, *between], order, counting, changes, streams)
 
@@ -80,7 +94,7 @@ def last_of(tables: dict[str, pa.Table]) -> int:
     return max((ts for table in tables.values() for ts in table.column("ts").to_pylist()), default=0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=90)
 @given(st.sampled_from(STRATEGIES), sets(), arrivals(12), arrivals(12), arrivals(12), st.data())
 def test_oracle_and_alone(
     strategy: str, asks: list[Asked], a: pa.Table, b: pa.Table, c: pa.Table, data: st.DataObject
@@ -117,7 +131,7 @@ def test_oracle_and_alone(
             check(one, rows, tables, min((row[0] for row in rows), default=0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=90)
 @given(
     st.sampled_from(["auto", "pull-up", "mem-opt"]),
     sets(),
@@ -205,6 +219,26 @@ def test_the_picture_above() -> None:
         push_rows(engine, name, [(ts, 0) for ts in times])
     engine.close()
     assert rows_of(query.results()) == [(3, 0, 0, 0), (5, 1, 0, 0), (6, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "mem-opt", "cpu-opt", "pull-up"])
+def test_rows_windows_keep_rows_once_by_place(strategy: str) -> None:
+    """Of 40 rows a stream, one each us; of a, those with an even `id` leave after 12 rows, others after 3."""
+    engine = engine_of(strategy)
+    where = "WHERE x.k = y.k AND y.k = z.k"
+    engine.query(f"SELECT x.id FROM a [ROWS 3] AS x, b [ROWS 3] AS y, c [RANGE 9 us] AS z {where}")
+    engine.query(
+        f"SELECT x.id FROM a [ROWS 12] AS x, b [ROWS 5] AS y, c [RANGE 4 us] AS z {where} AND x.id % 2 = 0"
+    )
+    for name in "abc":
+        push_rows(engine, name, [(ts, ts) for ts in range(40)])
+    engine.advance(40)
+    (join,) = many_joins(engine)
+    of_a = [place for place in range(40) if 39 - place < (3 if place % 2 else 12)]
+    assert [len(side) for side in join.sides] == [12 if strategy == "pull-up" else len(of_a), 5, 8]
+    engine.advance(1_000)
+    assert len(join.sides[2]) == 0, "rows of ROWS windows stay"
+    assert len(join.sides[1]) == 5
 
 
 @pytest.mark.parametrize("strategy", ["auto", "mem-opt", "cpu-opt", "pull-up"])
@@ -306,14 +340,19 @@ def test_a_query_alone_and_with_others_is_explained() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT x.id FROM a [ROWS 5] AS x, b [ROWS 5] AS y, c [ROWS 5] AS z WHERE x.k = y.k AND y.k = z.k",
-        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.v < z.v WINDOW 10 SECONDS",
+        "SELECT x.id FROM a [ROWS 5] AS x, b [ROWS 5] AS y, c [ROWS 5] AS z WHERE x.k = y.k AND y.k = z.k "
+        "EMIT CHANGES",
+        "SELECT x.id FROM a AS x, b AS y, c [PARTITION BY k ROWS 1] AS z WHERE x.k = y.k AND y.k = z.k "
+        "WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND z.v <> x.v WINDOW 10 SECONDS",
         "SELECT x.id FROM a AS x LEFT JOIN b AS y ON x.k = y.k JOIN c AS z ON y.k = z.k WINDOW 10 SECONDS",
         "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k WINDOW 9 DAYS HOP BY 9 DAYS",
     ],
 )
 def test_what_is_joined_two_by_two(sql: str) -> None:
-    """ROWS windows, streams that no equality connects, outer joins, hops: as before, and they run."""
+    """ROWS windows of answers that rows leave, or by partition, streams that nothing connects, outer joins,
+    hops: as before, and they run."""
     engine = engine_of()
     engine.query(sql)
     assert not many_joins(engine)
@@ -367,33 +406,62 @@ def test_a_newcomer_finds_what_is_kept() -> None:
 
 @pytest.mark.parametrize("counting", [False, True])
 def test_altered_to_rows_and_back(counting: bool) -> None:
-    """With ROWS windows streams are joined two by two; the plan that is to take over is forgotten if the
-    windows are altered again before it does."""
+    """There is a join for each kind of window: in the other one a query begins with empty windows."""
     engine = engine_of()
     query = engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name="q", count_only=counting)
-
-    def push(ts: int) -> None:
-        for name in "abc":
-            push_rows(engine, name, [(ts, 0)], ts)
-
-    push(1)
+    push_each(engine, [1])
     engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
     engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    for ts in (20, 40):
-        push(ts)
-    assert (query.count, microseconds(query.complete_from)) == (3, 2)
+    push_each(engine, [20, 40])
+    assert (query.count, microseconds(query.complete_from)) == (3, 6)
     engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
-    for ts in (60, 80, 100, 110):
-        push(ts)
-    assert not many_joins(engine)
+    assert query.complete_from == NEVER
+    push_each(engine, [60, 80, 100, 110])
+    assert microseconds(query.complete_from) == 80, "the window holds two rows that have come since"
     engine.advance(111)
     engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    push(120)
+    push_each(engine, [120])
     engine.close()
+    wanted = [1, 20, 40, 60, *[80] * 7, *[100] * 7, *[110] * 7, 120]
+    assert query.count == len(wanted)
     if not counting:
-        came = [row[0] for row in rows_of(query.results())]
-        assert [ts for ts in came if ts != 100] == [1, 20, 40, 60, 80, *[110] * 7, 120]
-    assert query.count == 21  # of the instant at which it goes over, 100, what entered either windows
+        assert [row[0] for row in rows_of(query.results())] == wanted
+
+
+def test_altered_to_rows_that_another_has_kept() -> None:
+    """A query with ROWS 3 has kept the last three rows: one that is altered to two misses nothing, and one
+    that is altered to five has all when two more have come."""
+    engine = engine_of()
+    engine.query(f"{KEYED} WINDOW 3 ROWS", name="rows")
+    for name in ("short", "long"):
+        engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name=name)
+    push_each(engine, [1, 2, 3, 4, 5])
+    engine.advance(6)
+    engine.execute("ALTER QUERY short SET WINDOW 2 ROWS; ALTER QUERY long SET WINDOW 5 ROWS")
+    (join,) = many_joins(engine)
+    push_each(engine, [10, 20, 30])
+    assert [microseconds(engine.queries[name].complete_from) for name in ("short", "long")] == [10, 20]
+    assert [len(side) for side in join.sides] == [5, 5, 5]
+    engine.queries["long"].drop()
+    push_each(engine, [40])
+    assert [len(side) for side in join.sides] == [3, 3, 3]
+    engine.close()
+    came = [row[0] for row in rows_of(engine.queries["short"].results())]
+    assert [ts for ts in came if ts > 5] == [ts for ts in (10, 20, 30, 40) for _ in range(7)]
+
+
+def test_range_windows_wait_for_no_instant() -> None:
+    """Rows of an instant that is not over: those with RANGE windows have their results, ROWS windows wait."""
+    engine = engine_of("mem-opt")
+    now = engine.query(f"{KEYED} WINDOW 5 MICROSECONDS")
+    sources = "a [NOW] AS x, b [ROWS 1] AS y, c [RANGE UNBOUNDED] AS z"
+    mixed = engine.query(f"SELECT x.id FROM {sources} WHERE x.k = y.k AND y.k = z.k")
+    push_each(engine, [1])
+    assert (now.count, mixed.count, len(many_joins(engine))) == (1, 0, 2)
+    push_rows(engine, "b", [(1, 0)])
+    assert (now.count, mixed.count) == (2, 0)
+    engine.advance(2)
+    assert (now.count, mixed.count) == (2, 1), "the first row of b was never in its window"
 
 
 def test_aggregates_over_many_streams_share_the_join() -> None:
@@ -460,6 +528,16 @@ def test_whoever_finds_fewest_comes_first() -> None:
     """Of sides that can be reached, the one of which fewest rows are found; by all keys that are known."""
     variables = [(0, 1), (0,), (1,), (0, 1)]
     found = {(1, (0,)): 5.0, (2, (0,)): 1.0, (3, (0, 1)): 3.0}
-    steps = order_probes(0, variables, lambda side, keys: found[side, keys])
+    steps = order_probes(0, variables, (), lambda step: found[step.side, step.keys])
     assert [step.side for step in steps] == [2, 3, 1]
     assert steps[1] == Step(3, (0, 1), ((0, 0), (0, 1)))
+
+
+def test_what_a_comparison_connects_is_looked_for_within_its_bounds() -> None:
+    """x.k = y.k AND z.v - y.v > 2: z by way of y, from either of its streams."""
+    variables, bands = [(0,), (0, 1), (2,)], [Between(1, 2, Band(2, False, None, True))]
+    orders = [order_probes(first, variables, bands, lambda step: 1.0) for first in range(3)]
+    above, below = Within(0, (1, 1), bands[0].band), Within(1, (2, 0), Band(None, True, -2, False))
+    assert orders[0] == (Step(1, (0,), ((0, 0),)), Step(2, (), (), (above,)))
+    assert orders[1] == (Step(0, (0,), ((1, 0),)), Step(2, (), (), (above,)))
+    assert orders[2] == (Step(1, (), (), (below,)), Step(0, (0,), ((1, 0),)))

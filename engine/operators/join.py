@@ -52,6 +52,9 @@ QUIET_ROWS = 8_192  # after a change of members before what can wait is thought 
 class WindowJoin(MembersJoin):
     """Joins two inputs; see the module's text."""
 
+    sides: tuple[Side, Side]
+    _giver: PairGiver
+
     def __init__(
         self,
         common: CommonJoin,

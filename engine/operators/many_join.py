@@ -19,14 +19,13 @@ over, so where one side has them, rows of all sides wait until all inputs have p
 has been displaced at its own instant seeks nothing. Members with other kinds of window have another join,
 and do not wait.
 
-One search serves all members, whatever the sizes of their windows: rows stay as long as the longest that needs them, and
-who takes what is found is told from the ages and the lineage of its parts (see row_giver.py).
+One search serves all members, whatever the sizes of their windows: rows stay as long as the longest that
+needs them, and who takes what is found is told from the ages and the lineage of its parts (row_giver.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +33,13 @@ from numpy.typing import NDArray
 from ..arrangement import Arrangement
 from ..coverage import note_coverage
 from ..indexes.build import NO_INDEX
-from ..kernels.cursor import CURSOR_SLOTS, DONE
-from ..kernels.pairs import ROW_BITS
-from ..keys import combine
 from ..lineage import Demand
 from ..member import Member
 from ..plan import CommonManyJoin
 from ..query_index import QueryIndex
 from ..queue import Queue
 from ..types import SqlType
+from .many_seek import Found, Seen, take_step
 from .many_side import Keys, ManySide
 from .members_join import MembersJoin
 from .probe_order import Step, order_probes
@@ -53,22 +50,9 @@ from .window_lanes import few_ends
 
 STEP_ROWS = 32_768  # of one side taken in at once
 FIRST_ROWS = 256  # of one side that seek at once, before it is known how many rows they find
-CHUNK_ROWS = 32_768  # found at once at one step
 GOOD_ROWS = 65_536  # to be found by those that seek at once
 MOST_SHELVES = 8  # of a side, each of which is looked up
 FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought over; then at every doubling
-
-
-@dataclass(slots=True)
-class Found:
-    """Rows found so far: for each the prober, a position among those that seek now, and a reference to a row
-    of each side that has been reached."""
-
-    probers: NDArray
-    refs: dict[int, NDArray]
-
-    def take(self, positions: NDArray) -> Found:
-        return Found(self.probers[positions], {side: rows[positions] for side, rows in self.refs.items()})
 
 
 class SideIndex(QueryIndex):
@@ -87,6 +71,9 @@ class SideIndex(QueryIndex):
 
 class ManyJoin(MembersJoin):
     """Joins three or more inputs; see the module's text."""
+
+    sides: tuple[ManySide, ...]
+    _giver: RowGiver
 
     def __init__(
         self,
@@ -110,7 +97,7 @@ class ManyJoin(MembersJoin):
         self._instants = any(side.kind == "rows" for side in common.sides)
         """Whether rows wait until their instant is over."""
         self._giver = RowGiver(self.sides, self.counters)
-        self.looked_up: dict[tuple[int, Keys], tuple[int, int]] = {}
+        self.looked_up: dict[tuple[int, Keys, Keys], tuple[int, int]] = {}
         """How many have sought rows of a side by some of its keys, and how many they have found."""
         self.orders: list[tuple[Step, ...]] = []
         """For each side, how its rows look for partners."""
@@ -201,15 +188,16 @@ class ManyJoin(MembersJoin):
     def _order_probes(self) -> None:
         """Settle how rows look for partners, by what was found so far."""
         self.orders = [
-            order_probes(side.number, self.common.variables, self._found_per_seeker) for side in self.sides
+            order_probes(side.number, self.common.variables, self.common.bands, self._found_per_seeker)
+            for side in self.sides
         ]
         steps = [step for order in self.orders for step in order]
         for side in self.sides:
-            side.look_up_by(sorted({step.keys for step in steps if step.side == side.number}))
+            side.look_up_by(sorted({step.keys for step in steps if step.side == side.number and step.keys}))
 
-    def _found_per_seeker(self, side: int, keys: Keys) -> float:
-        sought, found = self.looked_up.get((side, keys), (0, 0))
-        return found / sought if sought else float(len(self.sides[side]))
+    def _found_per_seeker(self, step: Step) -> float:
+        sought, found = self.looked_up.get(step.how, (0, 0))
+        return found / sought if sought else float(len(self.sides[step.side]))
 
     def _next_seekers(self) -> tuple[int | None, list[int]]:
         """Up to which row of each side those are that seek next; and up to which time, None if all have one.
@@ -238,58 +226,23 @@ class ManyJoin(MembersJoin):
             for found in self._seek(order, first, seen):
                 yield times[found.probers], [found.refs[number] for number in range(len(self.sides))]
 
-    def _seen(self, number: int, times: NDArray, by: int) -> list[tuple[NDArray, NDArray]]:
+    def _seen(self, number: int, times: NDArray, by: int) -> list[Seen]:
         """The rows of each shelf of a side that probers of side `by` see."""
         side = self.sides[number]
         return [side.bounds(shelf, times, number > by) for shelf in range(len(side.shelves))]
 
-    def _seek(
-        self, steps: tuple[Step, ...], known: Found, seen: dict[int, list[tuple[NDArray, NDArray]]]
-    ) -> Iterator[Found]:
+    def _seek(self, steps: tuple[Step, ...], known: Found, seen: dict[int, list[Seen]]) -> Iterator[Found]:
         """Take what is known one step further, and that on to the end, a chunk at a time."""
         if not steps:
             yield known
             return
         step = steps[0]
-        side = self.sides[step.side]
-        sources = [self.sides[one].codes_at(place, known.refs[one]) for one, place in step.sources]
-        sought = combine(sources)
-        which = side.choices.index(step.keys)
         total = 0
-        for number, (row_from, row_until) in enumerate(seen[step.side]):
-            lookup = side.shelves[number].lookups[which]
-            cursor = np.zeros(CURSOR_SLOTS, np.int64)
-            while not cursor[DONE]:
-                seekers, rows = np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS, np.int64)
-                count = lookup.find(sought, known.probers, row_from, row_until, cursor, seekers, rows)
-                if not count:
-                    continue
-                total += count
-                seekers, rows = seekers[:count], rows[:count] + (number << ROW_BITS)
-                keep = self._verify(step, sources, known, seekers, rows)
-                if keep is not None:
-                    seekers, rows = seekers[keep], rows[keep]
-                found = known.take(seekers)
-                found.refs[step.side] = rows
-                yield from self._seek(steps[1:], found, seen)
-        sought_before, found_before = self.looked_up.get((step.side, step.keys), (0, 0))
-        self.looked_up[step.side, step.keys] = sought_before + len(sought), found_before + total
-
-    def _verify(
-        self, step: Step, sources: list[NDArray], known: Found, seekers: NDArray, rows: NDArray
-    ) -> NDArray | None:
-        """Which of the rows found by hash have equal keys; None: all."""
-        side = self.sides[step.side]
-        keep: NDArray | None = None
-        for place, (other, other_place), codes in zip(step.keys, step.sources, sources, strict=True):
-            if len(step.keys) > 1:
-                same = side.codes_at(place, rows) == codes[seekers]
-                keep = same if keep is None else keep & same
-            if place in side.text_slots:
-                theirs = known.refs[other][seekers]
-                same = side.same_texts(place, rows, self.sides[other], other_place, theirs) > 0
-                keep = same if keep is None else keep & same
-        return None if keep is None or keep.all() else np.flatnonzero(keep)
+        for found in take_step(self.sides, step, known, seen[step.side]):
+            total += len(found.probers)
+            yield from self._seek(steps[1:], found, seen)
+        sought_before, found_before = self.looked_up.get(step.how, (0, 0))
+        self.looked_up[step.how] = sought_before + len(known.probers), found_before + total
 
     def _check(self) -> None:
         if not self.is_working:

@@ -4,8 +4,8 @@ In:   rows that have been found: a time, and a reference to a row of each side.
 Out:  to each member those within its windows whose rows satisfy its predicates, in time order, as references.
 
 Who takes a row is known from the ages and the lineage of its parts, by the same index as of pairs. Where each
-member has one window for all streams, only the age of the oldest part counts: in time, or by place if all are
-ROWS windows. Else on each side on which windows differ, how many of them a part has outlived is one more leaf.
+member has one window for all streams, only the age of the oldest part counts, be it in time or by place. Else
+on each side on which windows differ, how many of them a part has outlived is one more leaf.
 """
 
 from __future__ import annotations
