@@ -6,6 +6,7 @@ a   finds b by k, then c by k             what was found is not kept: the next r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from penstock.engine.expression import Expression
 from penstock.engine.group import Group
@@ -18,7 +19,15 @@ from penstock.engine.window import FOREVER
 from .description import Description, measured_line
 from .explain_slices import Reach, Slice, slice_table
 from .explain_text import band_text, where_lines
-from .many_cost import estimate_sides, many_cost, many_costs, rows_between
+from .many_cost import (
+    TWO_BY_TWO,
+    estimate_sides,
+    many_cost,
+    many_costs,
+    rows_between,
+    share_found,
+    two_by_two,
+)
 from .selection import Selection
 from .sharing_words import cost_table, costs_as_data, counted, few, few_counts, name_of, write_size
 from .statistics import Rates
@@ -139,14 +148,22 @@ class ManyExplainer:
     def _alone(self, shown: Description, group: Group, join: ManyJoin) -> None:
         rates = self._rates_of(join)
         estimate = estimate_sides(group.members, rates, keeps_all=group.strategy == "pull-up")
-        cost, results = many_cost(estimate, join.orders, self._weights)
+        share_of = partial(share_found, join)
+        cost, results = many_cost(estimate, join.orders, share_of, self._weights)
+        pairs_rows, pairs_cost = two_by_two(estimate, join.orders, share_of, self._weights)
         rows = sum(side.rows for side in estimate)
         is_bounded = all(size != FOREVER for member in group.members for size in member.sizes)
         shown.lines.append(
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if is_bounded else 'unbounded'}), "
             f"{write_rate(results)} results/s"
         )
-        shown.data |= {"cost_cores": cost, "state_rows": rows, "state_bounded": is_bounded}
+        shown.lines.append(f"{TWO_BY_TWO}: cost {pairs_cost:.3g} cores, state {pairs_rows:,.0f} rows")
+        shown.data |= {
+            "cost_cores": cost,
+            "state_rows": rows,
+            "state_bounded": is_bounded,
+            "two_by_two": {"cost_cores": pairs_cost, "state_rows": pairs_rows},
+        }
         if self._analyze:
             self._measure(shown, group, join)
 
@@ -179,7 +196,7 @@ class ManyExplainer:
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         rates = self._rates_of(join)
-        costs = many_costs(group.members, rates, join.orders, self._weights)
+        costs = many_costs(group.members, rates, join.orders, partial(share_found, join), self._weights)
         shown.data = {
             "group": group.name,
             "condition": text,

@@ -31,6 +31,11 @@ STREAMS = {"x": "a", "y": "b", "z": "c"}
 KEYED = "SELECT x.id, y.id AS yid, z.id AS zid FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k"
 
 
+def is_keyed(conditions: list[str]) -> bool:
+    """Whether all are equalities."""
+    return all("=" in condition.split() for condition in conditions)
+
+
 class Rows(NamedTuple):
     """A ROWS window."""
 

@@ -24,8 +24,8 @@ from many_streams import (
     Rows,
     Window,
     engine_of,
+    is_keyed,
     many_joins,
-    push_each,
     push_rows,
 )
 from oracle import SCHEMA, rows_of
@@ -33,12 +33,10 @@ from test_join_oracle import arrivals
 from test_sharing import microseconds
 from test_sharing_mixed import cut
 
-import penstock
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.cursor import CURSOR_SLOTS, DONE
 from penstock.engine.operators.probe_order import Step, Within, order_probes
 from penstock.engine.plan import Band, Between
-from penstock.query import NEVER
 
 STRATEGIES = ["auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"]
 FILTERS = ["x.v > 0", "y.v <= 0.5", "z.s IS NOT NULL", "x.v BETWEEN 0 AND 1", "y.k = 1", "1 = 0"]
@@ -57,8 +55,8 @@ def asked(draw: st.DrawFn, shape: str, streams: dict[str, str]) -> Asked:
     windows = {alias: one if same else draw(sizes) for alias in "xyz"}
     keys = draw(st.permutations(SHAPES[shape]))
     filters = draw(st.lists(st.sampled_from(FILTERS), max_size=2, unique=True))
-    is_keyed = all("=" in condition.split() for condition in keys)  # else comparisons are part of the join
-    between = draw(st.lists(st.sampled_from(BETWEEN if is_keyed else BETWEEN[:1]), max_size=1))
+    checked = BETWEEN if is_keyed(keys) else BETWEEN[:1]  # else comparisons are part of the join
+    between = draw(st.lists(st.sampled_from(checked), max_size=1))
     order = draw(st.permutations(list("xyz")))
     return Asked(windows, [*keys, *filters, *between], order, counting, changes, streams)
 
@@ -288,6 +286,41 @@ def test_one_join_for_all_spellings_of_a_join_of_a_stream_with_itself() -> None:
     assert len(many_joins(engine)) == 1
 
 
+def test_one_join_for_windows_of_two_kinds_on_one_stream() -> None:
+    """Which of the two is ROWS is part of the join, in whichever order they are written."""
+    streams = {"x": "a", "y": "a", "z": "c"}
+    engine = engine_of()
+    for windows in ({"x": Rows(3), "y": 9, "z": 9}, {"x": 5, "y": Rows(7), "z": 4}):
+        for order in ("xyz", "yxz", "zyx"):
+            engine.query(Asked(windows, list(SHAPES["one key"]), list(order), False, False, streams).sql)
+    assert len(many_joins(engine)) == 1
+
+
+@pytest.mark.parametrize("shape", [name for name, said in SHAPES.items() if not is_keyed(said)])
+def test_what_comparisons_connect(shape: str) -> None:
+    """Every value beside every other one, within bounds and outside of them."""
+    one = Asked({"x": 12, "y": Rows(7), "z": 9}, list(SHAPES[shape]), list("zxy"), False, False, STREAMS)
+    engine = engine_of()
+    query = engine.query(one.sql)
+    values = [0.0, 0.5, -0.5, 1.0, float("nan"), -0.0, 0.75, None, float("inf")]
+    tables = {
+        name: pa.Table.from_pylist(
+            [
+                {"ts": i // 2, "id": i, "k": i % 2, "v": values[(i + at) % 9], "s": "ab"[i // 3 % 2]}
+                for i in range(24)
+            ],
+            schema=SCHEMA,
+        )
+        for at, name in enumerate("abc")
+    }
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert len(many_joins(engine)) == 1
+    assert wanted.total() > 10 and Counter(rows_of(query.results())) == wanted
+
+
 def test_an_equality_that_no_key_says_is_checked() -> None:
     """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found."""
     one = Asked(
@@ -359,109 +392,6 @@ def test_what_is_joined_two_by_two(sql: str) -> None:
     for name in "abc":
         push_rows(engine, name, [(ts, 0) for ts in range(3)])
     engine.close()
-
-
-@pytest.mark.parametrize("counting", [False, True])
-def test_one_that_fails_stops_alone(counting: bool) -> None:
-    engine = engine_of()
-    fine = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", count_only=counting)
-    failing = engine.query(
-        f"{KEYED} AND 10 / CAST(y.s AS BIGINT) > 0 WINDOW 5 MICROSECONDS", count_only=counting
-    )
-
-    def push(name: str, ts: int, text: str) -> None:
-        row = {"ts": ts, "id": ts, "k": 0, "v": 1.0, "s": text}
-        engine.push(name, pa.Table.from_pylist([row], schema=SCHEMA))
-
-    for name in "abc":
-        push(name, 1, "1")
-    assert (fine.count, failing.count) == (1, 1)
-    push("a", 2, "none")
-    push("c", 2, "none")
-    with pytest.raises(penstock.PenstockError, match="in query `q2`"):
-        push("b", 2, "none")
-    assert (fine.count, failing.count) == (8, 1)
-
-
-def test_one_that_is_altered_finds_what_it_has_kept() -> None:
-    engine = engine_of()
-    query = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", name="q")
-    for name in "abc":
-        push_rows(engine, name, [(ts, 0) for ts in range(16)])
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    assert microseconds(query.complete_from) == 16
-
-
-def test_a_newcomer_finds_what_is_kept() -> None:
-    """RANGE 10 has kept all from 6 on. A query with RANGE 5 then misses nothing; one with 20 does."""
-    engine = engine_of()
-    engine.query(f"{KEYED} WINDOW 10 MICROSECONDS")
-    for name in "abc":
-        push_rows(engine, name, [(ts, 0) for ts in range(16)])
-    short = engine.query(f"{KEYED} WINDOW 5 MICROSECONDS")
-    long = engine.query(f"{KEYED} WINDOW 20 MICROSECONDS")
-    assert microseconds(short.complete_from) == 16
-    assert microseconds(long.complete_from) == 25
-
-
-@pytest.mark.parametrize("counting", [False, True])
-def test_altered_to_rows_and_back(counting: bool) -> None:
-    """There is a join for each kind of window: in the other one a query begins with empty windows."""
-    engine = engine_of()
-    query = engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name="q", count_only=counting)
-    push_each(engine, [1])
-    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    push_each(engine, [20, 40])
-    assert (query.count, microseconds(query.complete_from)) == (3, 6)
-    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
-    assert query.complete_from == NEVER
-    push_each(engine, [60, 80, 100, 110])
-    assert microseconds(query.complete_from) == 80, "the window holds two rows that have come since"
-    engine.advance(111)
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    push_each(engine, [120])
-    engine.close()
-    wanted = [1, 20, 40, 60, *[80] * 7, *[100] * 7, *[110] * 7, 120]
-    assert query.count == len(wanted)
-    if not counting:
-        assert [row[0] for row in rows_of(query.results())] == wanted
-
-
-def test_altered_to_rows_that_another_has_kept() -> None:
-    """A query with ROWS 3 has kept the last three rows: one that is altered to two misses nothing, and one
-    that is altered to five has all when two more have come."""
-    engine = engine_of()
-    engine.query(f"{KEYED} WINDOW 3 ROWS", name="rows")
-    for name in ("short", "long"):
-        engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name=name)
-    push_each(engine, [1, 2, 3, 4, 5])
-    engine.advance(6)
-    engine.execute("ALTER QUERY short SET WINDOW 2 ROWS; ALTER QUERY long SET WINDOW 5 ROWS")
-    (join,) = many_joins(engine)
-    push_each(engine, [10, 20, 30])
-    assert [microseconds(engine.queries[name].complete_from) for name in ("short", "long")] == [10, 20]
-    assert [len(side) for side in join.sides] == [5, 5, 5]
-    engine.queries["long"].drop()
-    push_each(engine, [40])
-    assert [len(side) for side in join.sides] == [3, 3, 3]
-    engine.close()
-    came = [row[0] for row in rows_of(engine.queries["short"].results())]
-    assert [ts for ts in came if ts > 5] == [ts for ts in (10, 20, 30, 40) for _ in range(7)]
-
-
-def test_range_windows_wait_for_no_instant() -> None:
-    """Rows of an instant that is not over: those with RANGE windows have their results, ROWS windows wait."""
-    engine = engine_of("mem-opt")
-    now = engine.query(f"{KEYED} WINDOW 5 MICROSECONDS")
-    sources = "a [NOW] AS x, b [ROWS 1] AS y, c [RANGE UNBOUNDED] AS z"
-    mixed = engine.query(f"SELECT x.id FROM {sources} WHERE x.k = y.k AND y.k = z.k")
-    push_each(engine, [1])
-    assert (now.count, mixed.count, len(many_joins(engine))) == (1, 0, 2)
-    push_rows(engine, "b", [(1, 0)])
-    assert (now.count, mixed.count) == (2, 0)
-    engine.advance(2)
-    assert (now.count, mixed.count) == (2, 1), "the first row of b was never in its window"
 
 
 def test_aggregates_over_many_streams_share_the_join() -> None:

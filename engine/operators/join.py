@@ -242,8 +242,6 @@ class WindowJoin(MembersJoin):
         return super()._pass_time()
 
     def _check(self) -> None:
+        super()._check()
         if not self._working:
-            self.refresh()
             self.held._check()
-            for side in self.sides:
-                side._check()

@@ -244,12 +244,6 @@ class ManyJoin(MembersJoin):
         sought_before, found_before = self.looked_up.get(step.how, (0, 0))
         self.looked_up[step.how] = sought_before + len(known.probers), found_before + total
 
-    def _check(self) -> None:
-        if not self.is_working:
-            self.refresh()
-            for side in self.sides:
-                side._check()
-
 
 def in_order(parts: Sequence[tuple[NDArray, list[NDArray]]]) -> tuple[NDArray, list[NDArray]]:
     """All that was found, in time order."""

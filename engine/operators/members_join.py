@@ -86,6 +86,11 @@ class MembersJoin(ABC):
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
 
+    @property
+    @abstractmethod
+    def is_working(self) -> bool:
+        """Whether a batch is being worked."""
+
     def _forget(self, member: Member) -> None:
         """What is known of its windows holds no more."""
         for side in self.sides:
@@ -136,3 +141,10 @@ class MembersJoin(ABC):
     @property
     def state_bytes(self) -> int:
         return sum(side.nbytes for side in self.sides)
+
+    def _check(self) -> None:
+        if not self.is_working:
+            self.refresh()
+            for side in self.sides:
+                side._check()
+                assert set(side.unfilled) <= set(self.members), "a window of somebody who has gone"

@@ -4,8 +4,8 @@ In:   rows that have been found: a time, and a reference to a row of each side.
 Out:  to each member those within its windows whose rows satisfy its predicates, in time order, as references.
 
 Who takes a row is known from the ages and the lineage of its parts, by the same index as of pairs. Where each
-member has one window for all streams, only the age of the oldest part counts, be it in time or by place. Else
-on each side on which windows differ, how many of them a part has outlived is one more leaf.
+member has windows of one size for all streams, only the greatest age of a part counts, be it in time or by
+place. Else on each side on which windows differ, how many of them a part has outlived is one more leaf.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class MemberIndex:
     def __init__(self, roster: Roster, sides: Sequence[ManySide]) -> None:
         self.members = roster.members
         self._sides = sides
-        has_one_kind = len({side.by_place for side in sides}) == 1
-        self.is_by_oldest = has_one_kind and bool((roster.sizes == roster.sizes[0]).all())
+        self.is_by_oldest = bool((roster.sizes == roster.sizes[0]).all())
         self._windows: list[tuple[ManySide, NDArray]] = []
         """Sides on which windows differ, if members have different ones by side, and their sizes in order."""
         demand = tag_demands(roster, sides)
