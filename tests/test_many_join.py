@@ -7,7 +7,9 @@ c   . . 3 . . . .       1 has left when 5 comes
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -86,6 +88,14 @@ def check(one: Asked, rows: list[tuple[Any, ...]], tables: dict[str, pa.Table], 
             if ts <= now:
                 folded[tuple(values)] += diff
         assert +folded == there, f"at {now}"
+
+
+def nodes_of(data: Any) -> Iterator[dict[str, Any]]:
+    """All that is described, at any depth."""
+    if isinstance(data, dict):
+        yield data
+    for below in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from nodes_of(below)
 
 
 def last_of(tables: dict[str, pa.Table]) -> int:
@@ -368,6 +378,37 @@ def test_a_query_alone_and_with_others_is_explained() -> None:
     for size in (10, 20):
         chain.query(f"{KEYED} WINDOW {size} SECONDS")
     assert "chain is for two streams: rows of more are kept by lifetime" in chain.explain()
+
+
+def test_rows_windows_and_comparisons_are_explained() -> None:
+    engine = engine_of()
+    where = "WHERE x.k = y.k AND z.v > x.v + 1 AND z.v < x.v + 3"
+    for size in (5, 20):
+        engine.query(
+            f"SELECT x.id FROM a [ROWS {size}] AS x, b [RANGE 9 s] AS y, c [ROWS {size}] AS z {where}"
+        )
+    text = engine.explain()
+    assert "Shared join 1  a.k = b.k AND 1.0 < c.v - a.v < 3.0" in text
+    assert "finds b by b.k, then c by c.v" in text and "finds a by a.v, then b by b.k" in text
+    assert "a  longest window 20 ROWS" in text and "2  [5, 20 ROWS)" in text
+    assert json.loads(engine.explain(json=True))["groups"][0]["sides"][0]["unit"] == "rows"
+
+
+@pytest.mark.parametrize(("often", "is_better"), [(True, True), (False, False)])
+def test_explain_shows_where_two_by_two_would_cost_less(often: bool, is_better: bool) -> None:
+    """a and b never meet; c meets all rows of b, or none: to find pairs of b and c again and again costs more
+    than to keep what a and b have found, which is nothing."""
+    engine = engine_of()
+    sql = "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.s = z.s WINDOW 2 SECONDS"
+    engine.query(sql)
+    texts = {"a": "", "b": "same", "c": "same" if often else "other"}
+    for at, name in enumerate("abc"):
+        rows = [
+            {"ts": 1_000 * i, "id": i, "k": 10_000 * at + i, "v": 0.0, "s": texts[name]} for i in range(2_000)
+        ]
+        engine.push(name, pa.Table.from_pylist(rows, schema=SCHEMA))
+    (join,) = [one for one in nodes_of(json.loads(engine.explain(json=True))) if "two_by_two" in one]
+    assert (join["two_by_two"]["cost_cores"] < join["cost_cores"] / 2) == is_better
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,8 @@ class ManyJoin(MembersJoin):
             probers = side.seekers(at, stop)
             order = self.orders[side.number]
             seen = {step.side: self._seen(step.side, times, side.number) for step in order}
-            first = Found(probers, {side.number: side.refs[at:stop][probers]})
+            refs = side.refs[at:stop]
+            first = Found(probers, {side.number: refs if len(probers) == len(refs) else refs[probers]})
             for found in self._seek(order, first, seen):
                 yield times[found.probers], [found.refs[number] for number in range(len(self.sides))]
 
