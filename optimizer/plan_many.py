@@ -71,6 +71,7 @@ def plan_many(cluster: Cluster, outputs: tuple[Expression, ...], times: bool = F
             owner = owners.pop() if owners else 0
             predicates[owner].append(ahead(part, -starts[owner]))
     variables = variables_of(equated(parts, sides))
+    served = {(side, expression) for variable in variables for side, expression in variable.items()}
     bands, said = bands_of(between, sides, variables)
     keys: list[list[Expression]] = [[] for _ in sides]
     numbers: list[list[int]] = [[] for _ in sides]
@@ -78,7 +79,6 @@ def plan_many(cluster: Cluster, outputs: tuple[Expression, ...], times: bool = F
         for side, expression in variable.items():
             keys[side].append(expression)
             numbers[side].append(number)
-    served = {(side, expression) for variable in variables for side, expression in variable.items()}
     rest = tuple(
         part
         for part in between

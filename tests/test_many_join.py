@@ -331,11 +331,12 @@ def test_what_comparisons_connect(shape: str) -> None:
     assert wanted.total() > 10 and Counter(rows_of(query.results())) == wanted
 
 
-def test_an_equality_that_no_key_says_is_checked() -> None:
-    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found."""
-    one = Asked(
-        dict.fromkeys("xyz", 50), list(SHAPES["two of one stream"]), list("xyz"), False, False, STREAMS
-    )
+@pytest.mark.parametrize("third", ["z.k = y.k", "z.k >= x.k", "z.id > x.id"])
+def test_an_equality_that_no_key_says_is_checked(third: str) -> None:
+    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found,
+    also where it is compared with a third stream."""
+    conditions = ["x.k = y.k", "x.id = y.k", third]
+    one = Asked(dict.fromkeys("xyz", 50), conditions, list("xyz"), False, False, STREAMS)
     engine = engine_of()
     query = engine.query(one.sql)
     rows = [{"ts": i, "id": i, "k": (i + i % 2) % 5, "v": 1.0, "s": ""} for i in range(10)]
