@@ -12,13 +12,12 @@ import penstock
 from penstock.query import NEVER
 
 
+@pytest.mark.parametrize("unit", ["MICROSECONDS", "ROWS"])
 @pytest.mark.parametrize("counting", [False, True])
-def test_one_that_fails_stops_alone(counting: bool) -> None:
+def test_one_that_fails_stops_alone(counting: bool, unit: str) -> None:
     engine = engine_of()
-    fine = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", count_only=counting)
-    failing = engine.query(
-        f"{KEYED} AND 10 / CAST(y.s AS BIGINT) > 0 WINDOW 5 MICROSECONDS", count_only=counting
-    )
+    fine = engine.query(f"{KEYED} WINDOW 10 {unit}", count_only=counting)
+    failing = engine.query(f"{KEYED} AND 10 / CAST(y.s AS BIGINT) > 0 WINDOW 5 {unit}", count_only=counting)
 
     def push(name: str, ts: int, text: str) -> None:
         row = {"ts": ts, "id": ts, "k": 0, "v": 1.0, "s": text}
@@ -26,11 +25,14 @@ def test_one_that_fails_stops_alone(counting: bool) -> None:
 
     for name in "abc":
         push(name, 1, "1")
+    engine.advance(2)
     assert (fine.count, failing.count) == (1, 1)
     push("a", 2, "none")
     push("c", 2, "none")
     with pytest.raises(penstock.PenstockError, match="in query `q2`"):
         push("b", 2, "none")
+        engine.advance(3)
+    engine.advance(3)
     assert (fine.count, failing.count) == (8, 1)
 
 
