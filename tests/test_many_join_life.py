@@ -99,8 +99,12 @@ def test_altered_to_rows_that_another_has_kept() -> None:
     push_each(engine, [10, 20, 30])
     assert [microseconds(engine.queries[name].complete_from) for name in ("short", "long")] == [10, 20]
     assert [len(side) for side in join.sides] == [5, 5, 5]
-    engine.queries["long"].drop()
+    engine.query(f"{KEYED} WINDOW 50 ROWS", name="longest")
+    engine._runtime._check()
+    for name in ("long", "longest"):  # the latter's window is not full yet
+        engine.queries[name].drop()
     push_each(engine, [40])
+    engine._runtime._check()
     assert [len(side) for side in join.sides] == [3, 3, 3]
     engine.close()
     came = [row[0] for row in rows_of(engine.queries["short"].results())]
