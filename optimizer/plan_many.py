@@ -8,7 +8,9 @@ that are found.
 
 A stream that neither connects is joined two by two: each of its rows would look for all pairs of the others
 anew. Where these hardly ever meet (3,000 rows each, one match in 30) that took 7 times as long as to go
-through pairs that are kept; where each row has three matches, three quarters.
+through pairs that are kept; where each row has three matches, three quarters. What a comparison connects is
+cut down before the others are looked for: if half of the rows satisfy it, that is 4 times and a quarter, if
+one in 20 does, 1.2 times and a twentieth.
 """
 
 from __future__ import annotations
