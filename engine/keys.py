@@ -31,6 +31,11 @@ def encode_double(values: NDArray) -> NDArray:
     return keys
 
 
+def decode_double(codes: NDArray) -> NDArray:
+    """The float64 that have these codes."""
+    return (codes ^ ((codes >> 63) & INT_MAX)).view(np.float64)
+
+
 def encode_values(array: pa.Array, type_: SqlType) -> NDArray:
     """One int64 per row; text is hashed, everything else exact. NULL rows give anything."""
     if type_ is SqlType.VARCHAR:
@@ -59,6 +64,11 @@ def seek(array: pa.Array, type_: SqlType, band: Band) -> tuple[NDArray, NDArray]
     if type_ is SqlType.DOUBLE:
         return _seek_double(fixed_values(array).view(np.float64), band)
     return _seek_integer(encode_values(array, type_), band)
+
+
+def seek_codes(codes: NDArray, type_: SqlType, band: Band) -> tuple[NDArray, NDArray]:
+    """The same for keys that are known by their codes."""
+    return _seek_double(decode_double(codes), band) if type_ is SqlType.DOUBLE else _seek_integer(codes, band)
 
 
 def _seek_integer(values: NDArray, band: Band) -> tuple[NDArray, NDArray]:

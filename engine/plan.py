@@ -116,8 +116,17 @@ class JoinNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """Of a join of many streams: what variable `right` is less variable `left` lies in a band."""
+
+    left: int
+    right: int
+    band: Band
+
+
+@dataclass(frozen=True, slots=True)
 class ManyJoinNode:
-    """Rows of three or more streams, one of each, with equal keys: gives the columns of all sides in order.
+    """Rows of three or more streams, one of each: gives the columns of all sides in order.
 
     variables: per side, of each key the number of what it must be equal to; keys with one number are equal.
     """
@@ -125,6 +134,7 @@ class ManyJoinNode:
     inputs: tuple[PlanNode, ...]
     sides: tuple[SideNode, ...]
     variables: tuple[tuple[int, ...], ...]
+    bands: tuple[Between, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +169,11 @@ class CommonJoin:
 
 @dataclass(frozen=True, slots=True)
 class CommonManyJoin:
-    """The same of joins of three or more streams: their sides and which keys are equal."""
+    """The same of joins of three or more streams: their sides, which keys are equal, which lie in a band."""
 
     sides: tuple[CommonSide, ...]
     variables: tuple[tuple[int, ...], ...]
+    bands: tuple[Between, ...] = ()
     owner: str | None = None
 
 

@@ -39,7 +39,6 @@ from penstock.engine.plan import (
     plan_inputs,
     plan_nodes,
 )
-from penstock.engine.types import SqlType
 
 from .assign_modes import Assigned
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
@@ -49,7 +48,7 @@ from .explain_changes import describe_incremental, mode_line
 from .explain_hopping import explain_hopping
 from .explain_many import ManyExplainer
 from .explain_panes import describe_panes
-from .explain_text import some_of, where_lines
+from .explain_text import band_text, some_of, where_lines
 from .explain_windows import describe_window
 from .join_layout import sides_of
 from .logical import Query
@@ -393,19 +392,6 @@ def keys_text(lefts: Sequence[Expression], rights: Sequence[Expression], band: B
     if band == EQUALITY:
         return " AND ".join(f"{a} = {b}" for a, b in zip(lefts, rights, strict=True))
     return band_text(str(lefts[0]), str(rights[0]), band, lefts[0].type)
-
-
-def band_text(left: str, right: str, band: Band, type_: SqlType) -> str:
-    """A band as an interval of right - left, a plain comparison where it is one."""
-    below, above = "<=" if band.low_closed else "<", "<=" if band.high_closed else "<"
-    if band.low == 0 and band.high is None:
-        return f"{left} {below} {right}"
-    if band.high == 0 and band.low is None:
-        return f"{right} {above} {left}"
-    unit = " us" if type_ is SqlType.TIMESTAMP else ""
-    low = "" if band.low is None else f"{band.low}{unit} {below} "
-    high = "" if band.high is None else f" {above} {band.high}{unit}"
-    return f"{low}{right} - {left}{high}"
 
 
 def shown_outputs(outputs: tuple[Expression, ...], names: list[str]) -> list[str]:

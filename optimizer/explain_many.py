@@ -6,7 +6,9 @@ a   finds b by k, then c by k             what was found is not kept: the next r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from penstock.engine.expression import Expression
 from penstock.engine.group import Group
 from penstock.engine.member import Member
 from penstock.engine.operators.many_join import ManyJoin
@@ -16,8 +18,16 @@ from penstock.engine.window import FOREVER
 
 from .description import Description, measured_line
 from .explain_slices import Reach, Slice, slice_table
-from .explain_text import where_lines
-from .many_cost import estimate_sides, many_cost, many_costs, rows_between
+from .explain_text import band_text, where_lines
+from .many_cost import (
+    TWO_BY_TWO,
+    estimate_sides,
+    many_cost,
+    many_costs,
+    rows_between,
+    share_found,
+    two_by_two,
+)
 from .selection import Selection
 from .sharing_words import cost_table, costs_as_data, counted, few, few_counts, name_of, write_size
 from .statistics import Rates
@@ -39,7 +49,7 @@ class ManyLayout:
     def __init__(self, group: Group, join: ManyJoin) -> None:
         group.refresh()
         self.members = group.members
-        self.by_rows = (False,) * len(join.sides)
+        self.by_rows = [side.kind == "rows" for side in join.common.sides]
         self.keeps_all = group.strategy == "pull-up"
         self._merged = [side.allowed_ends for side in join.sides]
 
@@ -73,7 +83,7 @@ class ManyLayout:
             text, conditions = ("all rows", 0) if self.keeps_all else (str(selection), len(selection))
             rows = rows_between(self.members, number, start, end, rate)
             if self.keeps_all:
-                rows = estimate_sides(self.members, [0.0] * number + [rate], keeps_all=True)[number].rows
+                rows = estimate_sides(self.members, [rate] * (number + 1), keeps_all=True)[number].rows
             sizes = {member.sizes[number] for member in self.members}
             inside = [] if self.keeps_all else sorted(size for size in sizes if start < size < end)
             leaving, some = reach.between(start, end), reach.beyond(start)
@@ -94,7 +104,7 @@ class ManyExplainer:
         """What a query takes of a join; shared: with others."""
         many, join = node.join, join_of(group)
         assert isinstance(many, ManyJoinNode) and join is not None, "a join of many streams"
-        text = equalities(many)
+        text = condition_of(many)
         there = member in group.members
         shown = Description(f"Shared {name_of(group)}  {text}" if shared and there else f"WindowJoin {text}")
         shown.data = {
@@ -138,14 +148,22 @@ class ManyExplainer:
     def _alone(self, shown: Description, group: Group, join: ManyJoin) -> None:
         rates = self._rates_of(join)
         estimate = estimate_sides(group.members, rates, keeps_all=group.strategy == "pull-up")
-        cost, results = many_cost(estimate, join.orders, self._weights)
+        share_of = partial(share_found, join)
+        cost, results = many_cost(estimate, join.orders, share_of, self._weights)
+        pairs_rows, pairs_cost = two_by_two(estimate, join.orders, share_of, self._weights)
         rows = sum(side.rows for side in estimate)
         is_bounded = all(size != FOREVER for member in group.members for size in member.sizes)
         shown.lines.append(
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if is_bounded else 'unbounded'}), "
             f"{write_rate(results)} results/s"
         )
-        shown.data |= {"cost_cores": cost, "state_rows": rows, "state_bounded": is_bounded}
+        shown.lines.append(f"{TWO_BY_TWO}: cost {pairs_cost:.3g} cores, state {pairs_rows:,.0f} rows")
+        shown.data |= {
+            "cost_cores": cost,
+            "state_rows": rows,
+            "state_bounded": is_bounded,
+            "two_by_two": {"cost_cores": pairs_cost, "state_rows": pairs_rows},
+        }
         if self._analyze:
             self._measure(shown, group, join)
 
@@ -169,7 +187,7 @@ class ManyExplainer:
         join = join_of(group)
         assert join is not None, "a join of many streams"
         layout = ManyLayout(group, join)
-        text = common_equalities(join.common)
+        text = condition_of(join.common)
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
@@ -178,7 +196,7 @@ class ManyExplainer:
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         rates = self._rates_of(join)
-        costs = many_costs(group.members, rates, join.orders, self._weights)
+        costs = many_costs(group.members, rates, join.orders, partial(share_found, join), self._weights)
         shown.data = {
             "group": group.name,
             "condition": text,
@@ -203,7 +221,8 @@ class ManyExplainer:
         longest = layout.ends(number)[-1]
         kept = sum(one.rows for one in slices)
         is_known = self._rates.is_known(stream)
-        shown = Description(f"{number + 1}: {stream}  longest window {write_size(longest, by_rows=False)}")
+        by_rows = layout.by_rows[number]
+        shown = Description(f"{number + 1}: {stream}  longest window {write_size(longest, by_rows)}")
         shown.lines.append(
             f"{write_rate(rate)} rows/s{'' if is_known else ' (assumed)'}, {kept:,.0f} rows kept"
             f"{'' if longest != FOREVER else ' (unbounded)'}"
@@ -219,7 +238,8 @@ class ManyExplainer:
             "rate_assumed": not is_known,
             "state_rows": kept,
             "state_bounded": longest != FOREVER,
-            "slices": [one.as_data(by_rows=False) for one in slices],
+            "unit": "rows" if by_rows else "us",
+            "slices": [one.as_data(by_rows) for one in slices],
         }
         if self._analyze:
             shown.lines.append(f"measured: {side.rows_in:,} rows in, {len(side):,} kept")
@@ -255,23 +275,21 @@ def path_of(join: ManyJoin, number: int) -> str:
     found = []
     for step in join.orders[number]:
         keys = join.common.sides[step.side].keys
-        found.append(f"{names[step.side]} by {', '.join(str(keys[place]) for place in step.keys)}")
+        places = dict.fromkeys([*step.keys, *(one.place for one in step.bounds)])
+        found.append(f"{names[step.side]} by {', '.join(str(keys[place]) for place in places)}")
     return ", then ".join(found)
 
 
-def equalities(node: ManyJoinNode) -> str:
-    """What is equal, as the query writes it."""
-    return write_equalities([[str(key) for key in side.keys] for side in node.sides], node.variables)
-
-
-def common_equalities(common: CommonManyJoin) -> str:
-    """The same over the streams."""
-    return write_equalities([[str(key) for key in side.keys] for side in common.sides], common.variables)
-
-
-def write_equalities(keys: Sequence[Sequence[str]], variables: Sequence[Sequence[int]]) -> str:
-    terms: dict[int, list[str]] = {}
-    for own, numbers in zip(keys, variables, strict=True):
-        for key, number in zip(own, numbers, strict=True):
+def condition_of(join: ManyJoinNode | CommonManyJoin) -> str:
+    """What is equal, as the query writes it or over the streams, and what lies in bands."""
+    terms: dict[int, list[Expression]] = {}
+    for keys, numbers in zip((side.keys for side in join.sides), join.variables, strict=True):
+        for key, number in zip(keys, numbers, strict=True):
             terms.setdefault(number, []).append(key)
-    return " AND ".join(" = ".join(one) for _, one in sorted(terms.items()))
+    equal = [" = ".join(map(str, one)) for _, one in sorted(terms.items()) if len(one) > 1]
+    bands = [
+        band_text(str(left), str(right), one.band, left.type)
+        for one in join.bands
+        for left, right in [(terms[one.left][0], terms[one.right][0])]
+    ]
+    return " AND ".join([*equal, *bands])

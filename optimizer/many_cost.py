@@ -1,26 +1,32 @@
 """What joins of three or more streams cost, shared in each way and not shared at all.
 
 Rows of each stream take one step after the other (engine/operators/probe_order.py). At each, whatever has
-been found so far probes a hash index, as in equation 7 of the window-join paper; what is found probes on.
+been found so far probes a hash index, as in equation 7 of the window-join paper, or scans the rows if only a
+comparison connects them; what is found probes on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.engine.expression import Expression
 from penstock.engine.member import Member
+from penstock.engine.operators.many_join import ManyJoin
 from penstock.engine.operators.probe_order import Step
+from penstock.engine.plan import EQUALITY
 from penstock.engine.window import FOREVER
 
 from .index_cost import direction_costs
-from .load import expected_share
-from .statistics import DEFAULT_KEYS, UNBOUNDED_S, SideEstimate
+from .load import expected_share, is_by_rows, seconds
+from .statistics import MIN_MEASURED_ROWS, UNBOUNDED_S, SideEstimate, expected_matches
 from .strategy_cost import StrategyCost, counted
 from .weights import Weights
 
+TWO_BY_TWO = "two by two"
 Orders = Sequence[tuple[Step, ...]]
+Shares = Callable[[Step], float]
+"""Of the rows of a side, those that a step finds."""
 
 
 def needed_share(predicates: set[Expression | None]) -> float:
@@ -31,8 +37,10 @@ def needed_share(predicates: set[Expression | None]) -> float:
 def rows_between(members: Sequence[Member], number: int, start: int, end: int, rate: float) -> float:
     """Rows of one side to expect between two ages, of which those stay that some member still needs."""
     share = needed_share({one.predicates[number] for one in members if one.sizes[number] > start})
-    until = start / 1e6 + UNBOUNDED_S if end == FOREVER else end / 1e6
-    return rate * share * (until - start / 1e6)
+    is_in_rows = is_by_rows(members, number)
+    since = seconds(start, is_in_rows, rate)
+    until = since + UNBOUNDED_S if end == FOREVER else seconds(end, is_in_rows, rate)
+    return rate * share * (until - since)
 
 
 def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all: bool) -> list[SideEstimate]:
@@ -42,7 +50,9 @@ def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all:
         ends = sorted({member.sizes[number] for member in members})
         share = needed_share({member.predicates[number] for member in members})
         if keeps_all:
-            longest = UNBOUNDED_S if ends[-1] == FOREVER else ends[-1] / 1e6
+            longest = UNBOUNDED_S
+            if ends[-1] != FOREVER:
+                longest = seconds(ends[-1], is_by_rows(members, number), rate)
             found.append(SideEstimate(rate, rate, rate * longest))
             continue
         spans = zip([0, *ends[:-1]], ends, strict=True)
@@ -51,7 +61,22 @@ def estimate_sides(members: Sequence[Member], rates: Sequence[float], keeps_all:
     return found
 
 
-def many_cost(sides: Sequence[SideEstimate], orders: Orders, weights: Weights) -> tuple[float, float]:
+def share_to_expect(step: Step) -> float:
+    """Of the rows of a side, those that a step is to find, as long as nothing is known."""
+    by_keys = expected_matches(EQUALITY) if step.keys else 1.0
+    return by_keys * math.prod(expected_matches(one.band) for one in step.bounds)
+
+
+def share_found(join: ManyJoin, step: Step) -> float:
+    """The same, measured if enough have sought."""
+    sought, found = join.looked_up.get(step.how, (0, 0))
+    rows = len(join.sides[step.side])
+    return found / sought / rows if rows and sought >= MIN_MEASURED_ROWS else share_to_expect(step)
+
+
+def many_cost(
+    sides: Sequence[SideEstimate], orders: Orders, share_of: Shares, weights: Weights
+) -> tuple[float, float]:
     """Cores of one join, and how many rows it finds in a second."""
     cores = sum(side.rate for side in sides) * weights.row
     results = 0.0
@@ -59,29 +84,57 @@ def many_cost(sides: Sequence[SideEstimate], orders: Orders, weights: Weights) -
         seeking = sides[first].kept_rate
         for step in steps:
             side = sides[step.side]
-            matches = side.rows / DEFAULT_KEYS
-            cores += float(direction_costs("hash", seeking, 0.0, side.rows, matches, weights))
+            matches = side.rows * share_of(step)
+            cores += float(direction_costs(index_of(step), seeking, 0.0, side.rows, matches, weights))
             seeking *= matches
         results += seeking
     for number, side in enumerate(sides):
-        lookups = {step.keys for steps in orders for step in steps if step.side == number}
+        lookups = {step.keys for steps in orders for step in steps if step.side == number and step.keys}
         update = direction_costs("hash", 0.0, side.kept_rate, side.rows, 0.0, weights)
         cores += len(lookups) * float(update)
     return cores + results * weights.pair, results
 
 
+def two_by_two(
+    sides: Sequence[SideEstimate], orders: Orders, share_of: Shares, weights: Weights
+) -> tuple[float, float]:
+    """Rows that are kept and cores if streams are joined two by two, in the best of these orders: what is
+    found is kept on the way, and rows of the next stream look for that."""
+    found = []
+    for first, steps in enumerate(orders):
+        state = sum(side.rows for side in sides)
+        cores = sum(side.rate for side in sides) * weights.row
+        rate, rows = sides[first].kept_rate, sides[first].rows
+        for at, step in enumerate(steps, 1):
+            side, share, index = sides[step.side], share_of(step), index_of(step)
+            cores += float(
+                direction_costs(index, rate, side.kept_rate, side.rows, side.rows * share, weights)
+                + direction_costs(index, side.kept_rate, rate, rows, rows * share, weights)
+            )
+            rate, rows = (rate * side.rows + side.kept_rate * rows) * share, rows * side.rows * share
+            cores += rate * weights.pair
+            state += rows if at < len(steps) else 0.0
+        found.append((state, cores))
+    return min(found, key=lambda one: one[1])
+
+
+def index_of(step: Step) -> str:
+    return "hash" if step.keys else "scan"
+
+
 def many_costs(
-    members: Sequence[Member], rates: Sequence[float], orders: Orders, weights: Weights
+    members: Sequence[Member], rates: Sequence[float], orders: Orders, share_of: Shares, weights: Weights
 ) -> dict[str, StrategyCost]:
     """What the ways to run these members cost."""
     alone = [estimate_sides([member], rates, keeps_all=False) for member in members]
     whole = estimate_sides(members, rates, keeps_all=True)
     needed = estimate_sides(members, rates, keeps_all=False)
-    cores, results = many_cost(whole, orders, weights)
+    pairs = [two_by_two(sides, orders, share_of, weights) for sides in alone]
+    cores, results = many_cost(whole, orders, share_of, weights)
     return {
         "unshared": StrategyCost(
             sum(side.rows for sides in alone for side in sides),
-            sum(many_cost(sides, orders, weights)[0] for sides in alone),
+            sum(many_cost(sides, orders, share_of, weights)[0] for sides in alone),
             f"{counted(len(members), 'join')}, one per query",
         ),
         "pull-up": StrategyCost(
@@ -91,7 +144,12 @@ def many_costs(
         ),
         "mem-opt": StrategyCost(
             sum(side.rows for side in needed),
-            many_cost(needed, orders, weights)[0],
+            many_cost(needed, orders, share_of, weights)[0],
             "1 join, rows as long as some query needs them",
+        ),
+        TWO_BY_TWO: StrategyCost(
+            sum(state for state, _ in pairs),
+            sum(cores for _, cores in pairs),
+            "multiway=False: each query by itself, with what is found on the way kept, in the best order",
         ),
     }

@@ -37,7 +37,7 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
                 return not any(isinstance(side, StreamScan) and side.window.partition for side in sides)
             from .plan_many import can_join_many
 
-            return multiway and can_join_many(collect_cluster(node))
+            return multiway and can_join_many(collect_cluster(node), rows=True)
         case _:
             return False
 

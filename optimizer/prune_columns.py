@@ -36,7 +36,7 @@ def prune_columns(node: PlanNode) -> PlanNode:
         case ManyJoinNode():
             both = zip(node.inputs, node.sides, strict=True)
             inputs, sides = zip(*(prune_side(source, side) for source, side in both), strict=True)
-            return ManyJoinNode(inputs, sides, node.variables)
+            return replace(node, inputs=inputs, sides=sides)
         case _:
             return map_inputs(node, prune_columns)
 

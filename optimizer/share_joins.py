@@ -15,6 +15,7 @@ from penstock.engine.expression import Column, Expression, rewrite
 from penstock.engine.plan import (
     EQUALITY,
     Band,
+    Between,
     CommonJoin,
     CommonManyJoin,
     CommonSide,
@@ -56,7 +57,7 @@ def share_join(node: JoinNode, owner: str | None, by_kind: bool = False) -> Memb
         for side, source in zip((node.left_side, node.right_side), sources, strict=True)
     )
     pairs = list(dict.fromkeys(zip(sides[0].keys, sides[1].keys, strict=True)))
-    band = without_gaps(node.condition, node.left_side.keys)
+    band = None if node.condition is None else without_gaps(node.condition, node.left_side.keys)
     forms = []
     for swapped in (False, True):
         one, two = (sides[1], sides[0]) if swapped else (sides[0], sides[1])
@@ -83,9 +84,10 @@ def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
         for side, own in zip(sides, node.variables, strict=True)
     ]
 
-    def name(number: int) -> tuple[str, tuple[str, ...]]:
-        return streams[number], tuple(text for text, _, _ in keys[number])
+    def name(number: int) -> tuple[str, str, tuple[str, ...]]:
+        return streams[number], sides[number].window.kind, tuple(text for text, _, _ in keys[number])
 
+    types = {variable: (key,) for own in keys for _, key, variable in own}
     alike = [list(one) for _, one in groupby(sorted(range(len(sides)), key=name), key=name)]
     forms = []
     for choice in islice(product(*map(permutations, alike)), MOST_FORMS):
@@ -95,20 +97,39 @@ def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
             tuple(known.setdefault(variable, len(known)) for _, _, variable in keys[number])
             for number in order
         )
-        forms.append((variables, order))
-    variables, order = min(forms)
+        bands = [
+            in_order(known[one.left], known[one.right], without_gaps(one.band, types[one.left]))
+            for one in node.bands
+        ]
+        bands.sort(key=order_of_band)
+        forms.append((variables, list(map(order_of_band, bands)), order, bands))
+    variables, _, order, bands = min(forms, key=lambda form: form[:3])
     common = CommonManyJoin(
-        tuple(CommonSide(streams[i], "range", tuple(key for _, key, _ in keys[i])) for i in order),
+        tuple(CommonSide(streams[i], sides[i].window.kind, tuple(k for _, k, _ in keys[i])) for i in order),
         variables,
+        tuple(dict.fromkeys(bands)),
         owner,
     )
     members = tuple(MemberSide(sides[i].window, sides[i].predicate, sides[i].columns) for i in order)
     return MemberNode(node, common, members, order=tuple(map(order.index, range(len(sides)))))
 
 
-def without_gaps(band: Band | None, keys: tuple[Expression, ...]) -> Band | None:
+def in_order(left: int, right: int, band: Band) -> Between:
+    """A band between two variables, the lesser number first."""
+    return Between(left, right, band) if left < right else Between(right, left, band.mirrored())
+
+
+def order_of_band(one: Between) -> tuple[object, ...]:
+    return one.left, one.right, *bounds_of(one.band)
+
+
+def bounds_of(band: Band) -> tuple[object, ...]:
+    return str(band.low), band.low_closed, str(band.high), band.high_closed
+
+
+def without_gaps(band: Band, keys: tuple[Expression, ...]) -> Band:
     """Of integers and times, `> 4` as `>= 5`; but `> 0` rather than `>= 1`, which reads as an order."""
-    if band is None or len(keys) != 1 or keys[0].type not in EXACT:
+    if len(keys) != 1 or keys[0].type not in EXACT:
         return band
     low = None if band.low is None else int(band.low) + (not band.low_closed)
     high = None if band.high is None else int(band.high) - (not band.high_closed)
@@ -119,7 +140,7 @@ def without_gaps(band: Band | None, keys: tuple[Expression, ...]) -> Band | None
 def normal_order(common: CommonJoin) -> tuple[object, ...]:
     """Of a join and its mirror image, the lesser is the normal form."""
     band = common.condition
-    bounds = () if band is None else (str(band.low), band.low_closed, str(band.high), band.high_closed)
+    bounds = () if band is None else bounds_of(band)
     return (
         *((side.stream, side.kind or "", tuple(map(spelled, side.keys))) for side in common.sides),
         bounds,

@@ -93,12 +93,11 @@ class Oracle:
 
     def inserts(self, select: str, condition: str) -> Counter[tuple[Any, ...]]:
         """All rows that ever enter a join's answer, with the time they enter: lifetimes that overlap."""
-        one, two = self.references
-        entered = f"greatest({one.alias}.ts, {two.alias}.ts)"
+        names = [one.alias for one in self.references]
+        entered = f"greatest({', '.join(f'{name}.ts' for name in names)})"
         sql = (
-            f"SELECT {entered}, {select} "
-            f"FROM life_{one.alias} AS {one.alias}, life_{two.alias} AS {two.alias} "
-            f"WHERE ({condition}) AND {entered} < least({one.alias}.ets, {two.alias}.ets)"
+            f"SELECT {entered}, {select} FROM {', '.join(f'life_{name} AS {name}' for name in names)} "
+            f"WHERE ({condition}) AND {entered} < least({', '.join(f'{name}.ets' for name in names)})"
         )
         return Counter(plain(row) for row in self._con.execute(sql).fetchall())
 

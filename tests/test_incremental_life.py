@@ -234,7 +234,8 @@ def test_inserts_of_a_query_that_comes_later() -> None:
     engine = make_engine()
     texts = [
         "SELECT k, COUNT(*) AS n FROM a [RANGE 9 us] GROUP BY k EMIT INSERTS",
-        "SELECT a.k FROM a [ROWS 3] JOIN b [ROWS 3] ON a.k = b.k JOIN c [ROWS 3] ON b.k = c.k EMIT INSERTS",
+        "SELECT a.k FROM a [ROWS 3] JOIN b [ROWS 3] ON a.k = b.k JOIN c [PARTITION BY k ROWS 3] ON b.k = c.k "
+        "EMIT INSERTS",
     ]
     early = [engine.query(sql) for sql in texts]
     for ts in (1, 2, 5):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from change_joins_help import examples
 from hypothesis import given, settings
@@ -17,6 +18,9 @@ from penstock.engine.groups import frozen
 from penstock.engine.kernels import expiry, fingerprint, key_slots, panes, times
 from penstock.engine.kernels.expiry import BUCKET, CHAIN, HEAP, LIST, NEVER, TIME
 from penstock.engine.key_slots import NO_BYTES, NO_INTS
+from penstock.engine.keys import encode_values, seek, seek_codes
+from penstock.engine.plan import Band
+from penstock.engine.types import SqlType
 
 some = settings(max_examples=examples(60))
 WORD = 2**64
@@ -241,3 +245,27 @@ def test_fill_buckets(due: list[int], dice: Any) -> None:
     for time in due:
         expected.setdefault((time * 0x9E3779B97F4A7C15 % WORD >> 24) % 16, set()).add(time)
     assert chains == expected
+
+
+@given(
+    st.lists(st.floats(), max_size=8),
+    st.lists(st.integers(-9, 9), max_size=8),
+    st.sampled_from([None, 0, -1, 0.5]),
+    st.sampled_from([None, 0, 2]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_what_codes_seek_is_what_their_values_seek(
+    doubles: list[float],
+    integers: list[int],
+    low: float | None,
+    high: int | None,
+    low_closed: bool,
+    high_closed: bool,
+) -> None:
+    band = Band(low, low_closed, high, high_closed)
+    arrays = {SqlType.DOUBLE: pa.array(doubles, pa.float64()), SqlType.BIGINT: pa.array(integers, pa.int64())}
+    for type_, values in arrays.items():
+        wanted = seek(values, type_, band)
+        for one, two in zip(seek_codes(encode_values(values, type_), type_, band), wanted, strict=True):
+            assert one.tolist() == two.tolist()

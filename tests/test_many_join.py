@@ -7,7 +7,9 @@ c   . . 3 . . . .       1 has left when 5 comes
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,105 +18,48 @@ import pytest
 from checkpoint_help import again
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import DECLARE, SCHEMA, database, plain, rows_of
+from many_streams import (
+    KEYED,
+    SHAPES,
+    STREAMS,
+    Asked,
+    Rows,
+    Window,
+    engine_of,
+    is_keyed,
+    many_joins,
+    push_rows,
+)
+from oracle import SCHEMA, rows_of
 from test_join_oracle import arrivals
 from test_sharing import microseconds
 from test_sharing_mixed import cut
 
-import penstock
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.cursor import CURSOR_SLOTS, DONE
-from penstock.engine.operators.many_join import ManyJoin
-from penstock.engine.operators.probe_order import Step, order_probes
+from penstock.engine.operators.probe_order import Step, Within, order_probes
+from penstock.engine.plan import Band, Between
 
 STRATEGIES = ["auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"]
-SHAPES = {
-    "one key": ["x.k = y.k", "y.k = z.k"],
-    "one key, around": ["x.k = z.k", "z.k = y.k", "y.k = x.k"],
-    "a chain": ["x.k = y.k", "y.s = z.s"],
-    "two keys": ["x.k = y.k", "x.s = y.s", "z.s = y.s", "z.k = x.k"],
-    "two of one stream": ["x.k = y.k", "x.id = y.k", "z.k = y.k"],
-    "texts": ["x.s = y.s", "x.s = z.s"],
-    "numbers": ["x.v = y.v", "y.v = z.v"],
-    "a sum": ["x.id + 1 = y.id", "y.id = z.id + 1"],
-}
 FILTERS = ["x.v > 0", "y.v <= 0.5", "z.s IS NOT NULL", "x.v BETWEEN 0 AND 1", "y.k = 1", "1 = 0"]
-BETWEEN = ["x.v < y.v", "x.id <> z.id", "z.v >= x.v"]
-STREAMS = {"x": "a", "y": "b", "z": "c"}
-
-
-def engine_of(strategy: str = "auto", **options: Any) -> penstock.Engine:
-    engine = penstock.Engine(sharing=strategy, **options)
-    for name in "abc":
-        engine.execute(DECLARE.format(name=name))
-    return engine
-
-
-def many_joins(engine: penstock.Engine) -> list[ManyJoin]:
-    operators = [one for group in engine._runtime.groups.values() for one in group.form.operators]
-    return [one for one in operators if isinstance(one, ManyJoin)]
-
-
-class Asked:
-    """A join of three streams, or of one stream with itself and another."""
-
-    def __init__(
-        self,
-        windows: dict[str, int | None],
-        conditions: list[str],
-        order: list[str],
-        counting: bool,
-        changes: bool,
-        streams: dict[str, str],
-    ) -> None:
-        self.windows, self.conditions, self.order = windows, conditions, order
-        self.counting, self.changes, self.streams = counting, changes, streams
-
-    def __repr__(self) -> str:
-        return self.sql
-
-    @property
-    def sql(self) -> str:
-        sizes = {
-            alias: f"{size} MICROSECONDS" if size else "UNBOUNDED" for alias, size in self.windows.items()
-        }
-        sources = [f"{self.streams[alias]} [RANGE {sizes[alias]}] AS {alias}" for alias in self.order]
-        text = f"SELECT x.id, y.id AS yid, z.id AS zid, z.s FROM {', '.join(sources)}"
-        return f"{text} WHERE {' AND '.join(self.conditions)}" + (" EMIT CHANGES" if self.changes else "")
-
-    def entered(self, tables: dict[str, pa.Table]) -> Counter[tuple[Any, ...]]:
-        """All rows that ever enter the answer with the time at which they do, by DuckDB."""
-        con = database().cursor()
-        for alias, stream in self.streams.items():
-            con.register(alias, tables[stream])
-        now = "greatest(x.ts, y.ts, z.ts)"
-        alive = [f"{now} - {alias}.ts < {size}" for alias, size in self.windows.items() if size is not None]
-        where = " AND ".join([*self.conditions, *alive])
-        sql = f"SELECT {now}, x.id, y.id, z.id, z.s FROM x, y, z WHERE {where}"
-        return Counter(plain(row) for row in con.execute(sql).fetchall())
-
-    def leaves(self, row: tuple[Any, ...], times: dict[str, list[int]]) -> int | None:
-        """When a row of the answer leaves it; None: never."""
-        parts = zip("xyz", row[1:4], strict=True)
-        ends = [
-            times[self.streams[alias]][number] + size
-            for alias, number in parts
-            if (size := self.windows[alias]) is not None
-        ]
-        return min(ends, default=None)
+ROWS = st.sampled_from([1, 2, 3, 3, 5, 30]).map(Rows)
+BETWEEN = ["x.id <> z.id", "x.v < y.v", "z.v >= x.v"]
 
 
 @st.composite
 def asked(draw: st.DrawFn, shape: str, streams: dict[str, str]) -> Asked:
-    sizes = st.sampled_from([1, 2, 4, 9, 9, 20, None])
+    counting, changes = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
+    sizes: st.SearchStrategy[Window] = st.sampled_from([1, 2, 4, 9, 9, 20, None])
+    if not changes:
+        sizes = draw(st.sampled_from([sizes, ROWS, st.one_of(sizes, ROWS)]))
     same = draw(st.booleans())
     one = draw(sizes)
     windows = {alias: one if same else draw(sizes) for alias in "xyz"}
     keys = draw(st.permutations(SHAPES[shape]))
     filters = draw(st.lists(st.sampled_from(FILTERS), max_size=2, unique=True))
-    between = draw(st.lists(st.sampled_from(BETWEEN), max_size=1))
+    checked = BETWEEN if is_keyed(keys) else BETWEEN[:1]  # else comparisons are part of the join
+    between = draw(st.lists(st.sampled_from(checked), max_size=1))
     order = draw(st.permutations(list("xyz")))
-    counting, changes = draw(st.sampled_from([(False, False), (True, False), (False, True)]))
     return Asked(windows, [*keys, *filters, *between], order, counting, changes, streams)
 
 
@@ -128,18 +73,15 @@ def sets(draw: st.DrawFn) -> list[Asked]:
 
 def check(one: Asked, rows: list[tuple[Any, ...]], tables: dict[str, pa.Table], since: int) -> None:
     """What came of a query from a time on is what DuckDB says."""
-    wanted = one.entered(tables)
-    times = {name: table.column("ts").to_pylist() for name, table in tables.items()}
+    wanted, ends = one.lived(tables)
     if not one.changes:
         came = Counter(row for row in rows if row[0] >= since)
         assert came == Counter({row: n for row, n in wanted.items() if row[0] >= since})
         return
-    last = max((ts for own in times.values() for ts in own), default=0)
-    for now in range(since, last + 1):
+    for now in range(since, last_of(tables) + 1):
         there: Counter[tuple[Any, ...]] = Counter()
         for row, count in wanted.items():
-            end = one.leaves(row, times)
-            if row[0] <= now and (end is None or now < end):
+            if row[0] <= now < ends[row]:
                 there[row[1:]] += count
         folded: Counter[tuple[Any, ...]] = Counter()
         for ts, diff, *values in rows:
@@ -148,7 +90,19 @@ def check(one: Asked, rows: list[tuple[Any, ...]], tables: dict[str, pa.Table], 
         assert +folded == there, f"at {now}"
 
 
-@settings(max_examples=60)
+def nodes_of(data: Any) -> Iterator[dict[str, Any]]:
+    """All that is described, at any depth."""
+    if isinstance(data, dict):
+        yield data
+    for below in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from nodes_of(below)
+
+
+def last_of(tables: dict[str, pa.Table]) -> int:
+    return max((ts for table in tables.values() for ts in table.column("ts").to_pylist()), default=0)
+
+
+@settings(max_examples=90)
 @given(st.sampled_from(STRATEGIES), sets(), arrivals(12), arrivals(12), arrivals(12), st.data())
 def test_oracle_and_alone(
     strategy: str, asks: list[Asked], a: pa.Table, b: pa.Table, c: pa.Table, data: st.DataObject
@@ -162,7 +116,10 @@ def test_oracle_and_alone(
         for engine in (together, own):
             engine.query(one.sql, name=f"q{number}", count_only=one.counting)
     if strategy != "unshared":
-        assert len(together._runtime.groups) == 1, "spelt otherwise, the same join"
+        kinds = {one.kinds for one in asks}  # x and y of one stream may be taken for each other
+        least = kinds if asks[0].streams == STREAMS else {tuple(sorted(one[:2])) + one[2:] for one in kinds}
+        assert len(least) <= len(together._runtime.groups) <= len(kinds), "spelt otherwise, the same join"
+        assert len(many_joins(together)) == len(together._runtime.groups)
     for push in cut(data.draw, tables):
         for engine in (together, *alone):
             engine.push(*push)
@@ -182,7 +139,7 @@ def test_oracle_and_alone(
             check(one, rows, tables, min((row[0] for row in rows), default=0))
 
 
-@settings(max_examples=60)
+@settings(max_examples=90)
 @given(
     st.sampled_from(["auto", "pull-up", "mem-opt"]),
     sets(),
@@ -211,15 +168,19 @@ def test_oracle_of_queries_that_come_go_and_change(
             engine.queries[gone].drop()
             del alive[gone]
         elif event == "alter" and (names := [n for n, one in alive.items() if may_alter(one)]):
-            name, size = data.draw(st.sampled_from(names)), data.draw(st.sampled_from([1, 3, 8, 30]))
-            engine.execute(f"ALTER QUERY {name} SET WINDOW {size} MICROSECONDS")
-            alive[name].windows = dict.fromkeys("xyz", size)
+            name = data.draw(st.sampled_from(names))
+            window: Window = data.draw(st.sampled_from([1, 3, 8, 30]))
+            if not alive[name].changes:
+                window = data.draw(st.one_of(st.just(window), ROWS))
+            size = f"{window.size} ROWS" if isinstance(window, Rows) else f"{window} MICROSECONDS"
+            engine.execute(f"ALTER QUERY {name} SET WINDOW {size}")
+            alive[name].windows = dict.fromkeys("xyz", window)
         engine.push(*push)
         engine._runtime._check()
         for name in alive:
             came[name] += rows_of(engine.queries[name].results())
     engine.close()
-    last = max((ts for table in tables.values() for ts in table.column("ts").to_pylist()), default=0)
+    last = last_of(tables)
     for name, one in alive.items():
         query = engine.queries[name]
         rows = came[name] + rows_of(query.results())
@@ -232,15 +193,6 @@ def test_oracle_of_queries_that_come_go_and_change(
 def may_alter(one: Asked) -> bool:
     """Of an answer that nobody keeps, it is not known what has been given."""
     return not one.changes or any(one.windows.values())
-
-
-def push_rows(engine: penstock.Engine, name: str, rows: list[tuple[int, Any]], first: int = 0) -> None:
-    """Rows as (ts, k)."""
-    table = [{"ts": ts, "id": first + i, "k": k, "v": 1.0, "s": ""} for i, (ts, k) in enumerate(rows)]
-    engine.push(name, pa.Table.from_pylist(table, schema=SCHEMA))
-
-
-KEYED = "SELECT x.id, y.id AS yid, z.id AS zid FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k"
 
 
 @pytest.mark.parametrize("keys", ["texts", "two keys", "a chain"])
@@ -275,6 +227,26 @@ def test_the_picture_above() -> None:
         push_rows(engine, name, [(ts, 0) for ts in times])
     engine.close()
     assert rows_of(query.results()) == [(3, 0, 0, 0), (5, 1, 0, 0), (6, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "mem-opt", "cpu-opt", "pull-up"])
+def test_rows_windows_keep_rows_once_by_place(strategy: str) -> None:
+    """Of 40 rows a stream, one each us; of a, those with an even `id` leave after 12 rows, others after 3."""
+    engine = engine_of(strategy)
+    where = "WHERE x.k = y.k AND y.k = z.k"
+    engine.query(f"SELECT x.id FROM a [ROWS 3] AS x, b [ROWS 3] AS y, c [RANGE 9 us] AS z {where}")
+    engine.query(
+        f"SELECT x.id FROM a [ROWS 12] AS x, b [ROWS 5] AS y, c [RANGE 4 us] AS z {where} AND x.id % 2 = 0"
+    )
+    for name in "abc":
+        push_rows(engine, name, [(ts, ts) for ts in range(40)])
+    engine.advance(40)
+    (join,) = many_joins(engine)
+    of_a = [place for place in range(40) if 39 - place < (3 if place % 2 else 12)]
+    assert [len(side) for side in join.sides] == [12 if strategy == "pull-up" else len(of_a), 5, 8]
+    engine.advance(1_000)
+    assert len(join.sides[2]) == 0, "rows of ROWS windows stay"
+    assert len(join.sides[1]) == 5
 
 
 @pytest.mark.parametrize("strategy", ["auto", "mem-opt", "cpu-opt", "pull-up"])
@@ -324,11 +296,47 @@ def test_one_join_for_all_spellings_of_a_join_of_a_stream_with_itself() -> None:
     assert len(many_joins(engine)) == 1
 
 
-def test_an_equality_that_no_key_says_is_checked() -> None:
-    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found."""
-    one = Asked(
-        dict.fromkeys("xyz", 50), list(SHAPES["two of one stream"]), list("xyz"), False, False, STREAMS
-    )
+def test_one_join_for_windows_of_two_kinds_on_one_stream() -> None:
+    """Which of the two is ROWS is part of the join, in whichever order they are written."""
+    streams = {"x": "a", "y": "a", "z": "c"}
+    engine = engine_of()
+    for windows in ({"x": Rows(3), "y": 9, "z": 9}, {"x": 5, "y": Rows(7), "z": 4}):
+        for order in ("xyz", "yxz", "zyx"):
+            engine.query(Asked(windows, list(SHAPES["one key"]), list(order), False, False, streams).sql)
+    assert len(many_joins(engine)) == 1
+
+
+@pytest.mark.parametrize("shape", [name for name, said in SHAPES.items() if not is_keyed(said)])
+def test_what_comparisons_connect(shape: str) -> None:
+    """Every value beside every other one, within bounds and outside of them."""
+    one = Asked({"x": 12, "y": Rows(7), "z": 9}, list(SHAPES[shape]), list("zxy"), False, False, STREAMS)
+    engine = engine_of()
+    query = engine.query(one.sql)
+    values = [0.0, 0.5, -0.5, 1.0, float("nan"), -0.0, 0.75, None, float("inf")]
+    tables = {
+        name: pa.Table.from_pylist(
+            [
+                {"ts": i // 2, "id": i, "k": i % 2, "v": values[(i + at) % 9], "s": "ab"[i // 3 % 2]}
+                for i in range(24)
+            ],
+            schema=SCHEMA,
+        )
+        for at, name in enumerate("abc")
+    }
+    for name, table in tables.items():
+        engine.push(name, table)
+    engine.close()
+    wanted = one.entered(tables)
+    assert len(many_joins(engine)) == 1
+    assert wanted.total() > 10 and Counter(rows_of(query.results())) == wanted
+
+
+@pytest.mark.parametrize("third", ["z.k = y.k", "z.k >= x.k", "z.id > x.id"])
+def test_an_equality_that_no_key_says_is_checked(third: str) -> None:
+    """x.k and x.id are equal by way of y: one of them is x's key, the other is looked at on what is found,
+    also where it is compared with a third stream."""
+    conditions = ["x.k = y.k", "x.id = y.k", third]
+    one = Asked(dict.fromkeys("xyz", 50), conditions, list("xyz"), False, False, STREAMS)
     engine = engine_of()
     query = engine.query(one.sql)
     rows = [{"ts": i, "id": i, "k": (i + i % 2) % 5, "v": 1.0, "s": ""} for i in range(10)]
@@ -373,97 +381,59 @@ def test_a_query_alone_and_with_others_is_explained() -> None:
     assert "chain is for two streams: rows of more are kept by lifetime" in chain.explain()
 
 
+def test_rows_windows_and_comparisons_are_explained() -> None:
+    engine = engine_of()
+    where = "WHERE x.k = y.k AND z.v > x.v + 1 AND z.v < x.v + 3"
+    for size in (5, 20):
+        engine.query(
+            f"SELECT x.id FROM a [ROWS {size}] AS x, b [RANGE 9 s] AS y, c [ROWS {size}] AS z {where}"
+        )
+    text = engine.explain()
+    assert "Shared join 1  a.k = b.k AND 1.0 < c.v - a.v < 3.0" in text
+    assert "finds b by b.k, then c by c.v" in text and "finds a by a.v, then b by b.k" in text
+    assert "a  longest window 20 ROWS" in text and "2  [5, 20 ROWS)" in text
+    assert json.loads(engine.explain(json=True))["groups"][0]["sides"][0]["unit"] == "rows"
+
+
+@pytest.mark.parametrize(("often", "is_better"), [(True, True), (False, False)])
+def test_explain_shows_where_two_by_two_would_cost_less(often: bool, is_better: bool) -> None:
+    """a and b never meet; c meets all rows of b, or none: to find pairs of b and c again and again costs more
+    than to keep what a and b have found, which is nothing."""
+    engine = engine_of()
+    sql = "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.s = z.s WINDOW 2 SECONDS"
+    engine.query(sql)
+    texts = {"a": "", "b": "same", "c": "same" if often else "other"}
+    for at, name in enumerate("abc"):
+        rows = [
+            {"ts": 1_000 * i, "id": i, "k": 10_000 * at + i, "v": 0.0, "s": texts[name]} for i in range(2_000)
+        ]
+        engine.push(name, pa.Table.from_pylist(rows, schema=SCHEMA))
+    (join,) = [one for one in nodes_of(json.loads(engine.explain(json=True))) if "two_by_two" in one]
+    assert (join["two_by_two"]["cost_cores"] < join["cost_cores"] / 2) == is_better
+
+
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT x.id FROM a [ROWS 5] AS x, b [ROWS 5] AS y, c [ROWS 5] AS z WHERE x.k = y.k AND y.k = z.k",
-        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.v < z.v WINDOW 10 SECONDS",
+        "SELECT x.id FROM a [ROWS 5] AS x, b [ROWS 5] AS y, c [ROWS 5] AS z WHERE x.k = y.k AND y.k = z.k "
+        "EMIT CHANGES",
+        "SELECT x.id FROM a AS x, b AS y, c [PARTITION BY k ROWS 1] AS z WHERE x.k = y.k AND y.k = z.k "
+        "WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k WINDOW 10 SECONDS",
+        "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND z.v <> x.v WINDOW 10 SECONDS",
         "SELECT x.id FROM a AS x LEFT JOIN b AS y ON x.k = y.k JOIN c AS z ON y.k = z.k WINDOW 10 SECONDS",
         "SELECT x.id FROM a AS x, b AS y, c AS z WHERE x.k = y.k AND y.k = z.k WINDOW 9 DAYS HOP BY 9 DAYS",
     ],
 )
 def test_what_is_joined_two_by_two(sql: str) -> None:
-    """ROWS windows, streams that no equality connects, outer joins, hops: as before, and they run."""
+    """ROWS windows of answers that rows leave, or by partition, streams that nothing connects, outer joins,
+    hops: as before, and they run."""
     engine = engine_of()
     engine.query(sql)
     assert not many_joins(engine)
     for name in "abc":
         push_rows(engine, name, [(ts, 0) for ts in range(3)])
     engine.close()
-
-
-@pytest.mark.parametrize("counting", [False, True])
-def test_one_that_fails_stops_alone(counting: bool) -> None:
-    engine = engine_of()
-    fine = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", count_only=counting)
-    failing = engine.query(
-        f"{KEYED} AND 10 / CAST(y.s AS BIGINT) > 0 WINDOW 5 MICROSECONDS", count_only=counting
-    )
-
-    def push(name: str, ts: int, text: str) -> None:
-        row = {"ts": ts, "id": ts, "k": 0, "v": 1.0, "s": text}
-        engine.push(name, pa.Table.from_pylist([row], schema=SCHEMA))
-
-    for name in "abc":
-        push(name, 1, "1")
-    assert (fine.count, failing.count) == (1, 1)
-    push("a", 2, "none")
-    push("c", 2, "none")
-    with pytest.raises(penstock.PenstockError, match="in query `q2`"):
-        push("b", 2, "none")
-    assert (fine.count, failing.count) == (8, 1)
-
-
-def test_one_that_is_altered_finds_what_it_has_kept() -> None:
-    engine = engine_of()
-    query = engine.query(f"{KEYED} WINDOW 10 MICROSECONDS", name="q")
-    for name in "abc":
-        push_rows(engine, name, [(ts, 0) for ts in range(16)])
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    assert microseconds(query.complete_from) == 16
-
-
-def test_a_newcomer_finds_what_is_kept() -> None:
-    """RANGE 10 has kept all from 6 on. A query with RANGE 5 then misses nothing; one with 20 does."""
-    engine = engine_of()
-    engine.query(f"{KEYED} WINDOW 10 MICROSECONDS")
-    for name in "abc":
-        push_rows(engine, name, [(ts, 0) for ts in range(16)])
-    short = engine.query(f"{KEYED} WINDOW 5 MICROSECONDS")
-    long = engine.query(f"{KEYED} WINDOW 20 MICROSECONDS")
-    assert microseconds(short.complete_from) == 16
-    assert microseconds(long.complete_from) == 25
-
-
-@pytest.mark.parametrize("counting", [False, True])
-def test_altered_to_rows_and_back(counting: bool) -> None:
-    """With ROWS windows streams are joined two by two; the plan that is to take over is forgotten if the
-    windows are altered again before it does."""
-    engine = engine_of()
-    query = engine.query(f"{KEYED} WINDOW 9 MICROSECONDS", name="q", count_only=counting)
-
-    def push(ts: int) -> None:
-        for name in "abc":
-            push_rows(engine, name, [(ts, 0)], ts)
-
-    push(1)
-    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    for ts in (20, 40):
-        push(ts)
-    assert (query.count, microseconds(query.complete_from)) == (3, 2)
-    engine.execute("ALTER QUERY q SET WINDOW 2 ROWS")
-    for ts in (60, 80, 100, 110):
-        push(ts)
-    assert not many_joins(engine)
-    engine.advance(111)
-    engine.execute("ALTER QUERY q SET WINDOW 5 MICROSECONDS")
-    push(120)
-    engine.close()
-    if not counting:
-        came = [row[0] for row in rows_of(query.results())]
-        assert [ts for ts in came if ts != 100] == [1, 20, 40, 60, 80, *[110] * 7, 120]
-    assert query.count == 21  # of the instant at which it goes over, 100, what entered either windows
 
 
 def test_aggregates_over_many_streams_share_the_join() -> None:
@@ -530,6 +500,16 @@ def test_whoever_finds_fewest_comes_first() -> None:
     """Of sides that can be reached, the one of which fewest rows are found; by all keys that are known."""
     variables = [(0, 1), (0,), (1,), (0, 1)]
     found = {(1, (0,)): 5.0, (2, (0,)): 1.0, (3, (0, 1)): 3.0}
-    steps = order_probes(0, variables, lambda side, keys: found[side, keys])
+    steps = order_probes(0, variables, (), lambda step: found[step.side, step.keys])
     assert [step.side for step in steps] == [2, 3, 1]
     assert steps[1] == Step(3, (0, 1), ((0, 0), (0, 1)))
+
+
+def test_what_a_comparison_connects_is_looked_for_within_its_bounds() -> None:
+    """x.k = y.k AND z.v - y.v > 2: z by way of y, from either of its streams."""
+    variables, bands = [(0,), (0, 1), (2,)], [Between(1, 2, Band(2, False, None, True))]
+    orders = [order_probes(first, variables, bands, lambda step: 1.0) for first in range(3)]
+    above, below = Within(0, (1, 1), bands[0].band), Within(1, (2, 0), Band(None, True, -2, False))
+    assert orders[0] == (Step(1, (0,), ((0, 0),)), Step(2, (), (), (above,)))
+    assert orders[1] == (Step(0, (0,), ((1, 0),)), Step(2, (), (), (above,)))
+    assert orders[2] == (Step(1, (), (), (below,)), Step(0, (0,), ((1, 0),)))

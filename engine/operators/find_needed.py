@@ -64,7 +64,7 @@ def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
         there = np.flatnonzero(lifetime | needed.rows)
     if arrangement.by_lifetime:
         needed.lifetime = lifetime
-        if not side.is_timed:
+        if side.has_reach:
             needed.reach = side.query_index.longest(side.number, 1 - side.number, leaves, tags.words)
     return needed if len(there) == batch.length else needed.take(there)
 

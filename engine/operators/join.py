@@ -30,28 +30,30 @@ from ..arrangement import Arrangement
 from ..coverage import note_coverage
 from ..member import Member
 from ..member_index import index_members, index_rows
-from ..operator import Counters
-from ..plan import CommonJoin, MemberNode
-from ..queue import BEGINNING, Outlet, Queue, nobody
+from ..plan import CommonJoin
+from ..queue import BEGINNING, Queue, nobody
 from ..roster import Roster
 from ..stored_rows import StoredRows
 from ..types import SqlType
-from ..window import MAX_TS
 from .direction import Direction, set_out
 from .held_pairs import HeldPairs
+from .members_join import MembersJoin
 from .pair_counter import PairCounter
 from .pair_giver import PairGiver
 from .side import Side
 from .stored_side import adopt, rearrange
-from .take_rows import Fault, take_rows
+from .take_rows import take_rows
 
 FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
 QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
 
 
-class WindowJoin:
+class WindowJoin(MembersJoin):
     """Joins two inputs; see the module's text."""
+
+    sides: tuple[Side, Side]
+    _giver: PairGiver
 
     def __init__(
         self,
@@ -62,14 +64,8 @@ class WindowJoin:
         arrange: Callable[[WindowJoin], Arrangement],
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
-        """`arrange` says how rows should be kept, given the members and what was measured so far.
-
-        `on_failure` is told of a member whose predicate failed on the data.
-        """
-        self.name = name
-        self.inputs = queues
-        self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
-        self.counters = Counters()
+        """`arrange` says how rows should be kept, given the members and what was measured so far."""
+        super().__init__(name, queues, on_failure)
         self.common = common
         band = common.condition
         bands = band, None if band is None else band.mirrored()
@@ -77,21 +73,15 @@ class WindowJoin:
             Side(0, common.left, types[0], queues[0], bands[0]),
             Side(1, common.right, types[1], queues[1], bands[1]),
         )
-        self.members: list[Member] = []
-        self.roster = Roster.of(())
-        """The members that have been taken in."""
         self.arrangement = Arrangement(("scan", "scan"))
         self.part_ways: Callable[[], None] = nobody
         """Called between batches if there should be several joins."""
         self._arrange = arrange
-        self._on_failure = on_failure
         self._is_mixed = False
         """Whether rows age in time although some windows are ROWS windows."""
         self._keeps_up = False
         """Whether they do even if all are."""
         self._instants = False
-        self._is_stale = False
-        """Whether members have come or gone."""
         self.is_due = False
         """Whether how rows are kept is to be thought over now."""
         self._is_put_off = False
@@ -107,40 +97,12 @@ class WindowJoin:
         self._giver = PairGiver(self.sides, self._counter, self.held, self.counters)
         self._directions: list[Direction] = []
         self._working = False
-        self._faults: list[Fault] = []
-        """What fails on the rows after those being worked."""
-        self._now = self.output.punctuation
 
     # -- members ------------------------------------------------------------------------------------
 
-    def add(self, member: Member) -> None:
-        """Let a query in: it takes part from the next row on."""
-        self.members.append(member)
-        member.output.punctuation = self.output.punctuation
-        member.output.closed = self.output.closed
-        self._is_stale = True
-
-    def drop(self, member: Member) -> None:
-        """Let a query go; what it alone needed is forgotten."""
-        self.settle()
-        self.members.remove(member)
+    def _forget(self, member: Member) -> None:
+        super()._forget(member)
         self.held.forget(member)
-        for side in self.sides:
-            side.unfilled = [one for one in side.unfilled if one is not member]
-        self._is_stale = True
-
-    def alter(self, member: Member, node: MemberNode) -> None:
-        """Let a query go on with other windows."""
-        self.settle()
-        if not member.is_new:  # of what it has not been taken in with, nothing was kept
-            member.former = member.node
-        member.become(node)
-        self.held.forget(member)
-        member.is_new = True
-        for side in self.sides:
-            side.unfilled = [one for one in side.unfilled if one is not member]
-            member.filled[side.number] = None
-        self._is_stale = True
 
     def take_over(self, former: WindowJoin, rows: Sequence[StoredRows | None]) -> None:
         """Go on where another join of the same streams was, with rows that it and others like it held."""
@@ -307,57 +269,12 @@ class WindowJoin:
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
 
-    def _report_faults(self) -> bool:
-        """Tell of members that fail on the rows to come; what came before has been passed on."""
-        faults, self._faults = self._faults, []
-        told = False
-        for fault in faults:
-            for member in [one for one in self.members if fault.concerns(one) and not one.is_gone]:
-                self._on_failure(member, fault.error)
-                told = True
-        return told
-
-    # -- time ---------------------------------------------------------------------------------------
-
-    @property
-    def _frontier(self) -> int:
-        """No row that is still to be worked is older than this."""
-        return min(queue.frontier for queue in self.inputs)
-
     def _pass_time(self) -> bool:
-        """Expire and promise as far as both inputs have come; False if that is no further than before."""
-        now = self._frontier
         if self.held:
-            self.held.release(now)
-        moved = self._now < now < MAX_TS
-        if moved:
-            self._now = now
-            for side in self.sides:
-                side.expire(now)
-                if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
-                    self._is_stale = True
-            self.output.promise(now)
-            for member in self._giver.members:
-                member.output.promise(now)
-        if now == MAX_TS and not self.output.closed:
-            self.output.close()
-            for member in self.members:
-                member.output.close()
-            moved = True
-        return moved
-
-    @property
-    def state_rows(self) -> int:
-        self.refresh()
-        return len(self.left) + len(self.right)
-
-    @property
-    def state_bytes(self) -> int:
-        return self.left.nbytes + self.right.nbytes
+            self.held.release(self._frontier)
+        return super()._pass_time()
 
     def _check(self) -> None:
+        super()._check()
         if not self._working:
-            self.refresh()
             self.held._check()
-            for side in self.sides:
-                side._check()

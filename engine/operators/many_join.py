@@ -14,14 +14,18 @@ lowest side. So what it finds was there before it, and it has the time of what i
     b   . 2 . . . 6 .       6 finds 5 of a, both find 3 of c:  one row at 6
     c   . . 3 . . . .       nothing is kept of the pairs that were found on the way
 
-One search serves all members, whatever their windows: rows stay as long as the longest that needs them, and
-who takes what is found is told from the ages and the lineage of its parts (see row_giver.py).
+On a side of ROWS windows rows age by their place in the stream. Such a window is known when its instant is
+over, so where one side has them, rows of all sides wait until all inputs have passed their ts, and whoever
+has been displaced at its own instant seeks nothing. Members with other kinds of window have another join,
+and do not wait.
+
+One search serves all members, whatever the sizes of their windows: rows stay as long as the longest that
+needs them, and who takes what is found is told from the ages and the lineage of its parts (row_giver.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,43 +33,26 @@ from numpy.typing import NDArray
 from ..arrangement import Arrangement
 from ..coverage import note_coverage
 from ..indexes.build import NO_INDEX
-from ..kernels.cursor import CURSOR_SLOTS, DONE
-from ..kernels.pairs import ROW_BITS
-from ..keys import combine
 from ..lineage import Demand
 from ..member import Member
-from ..operator import Counters
-from ..plan import CommonManyJoin, MemberNode
+from ..plan import CommonManyJoin
 from ..query_index import QueryIndex
-from ..queue import Outlet, Queue
-from ..roster import Roster
+from ..queue import Queue
 from ..types import SqlType
-from ..window import MAX_TS
+from .many_seek import Found, Seen, take_step
 from .many_side import Keys, ManySide
+from .members_join import MembersJoin
 from .probe_order import Step, order_probes
 from .row_giver import RowGiver
 from .stored_side import rearrange
-from .take_rows import Fault, take_rows
+from .take_rows import take_rows
 from .window_lanes import few_ends
 
 STEP_ROWS = 32_768  # of one side taken in at once
 FIRST_ROWS = 256  # of one side that seek at once, before it is known how many rows they find
-CHUNK_ROWS = 32_768  # found at once at one step
 GOOD_ROWS = 65_536  # to be found by those that seek at once
 MOST_SHELVES = 8  # of a side, each of which is looked up
 FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought over; then at every doubling
-
-
-@dataclass(slots=True)
-class Found:
-    """Rows found so far: for each the prober, a position among those that seek now, and a reference to a row
-    of each side that has been reached."""
-
-    probers: NDArray
-    refs: dict[int, NDArray]
-
-    def take(self, positions: NDArray) -> Found:
-        return Found(self.probers[positions], {side: rows[positions] for side, rows in self.refs.items()})
 
 
 class SideIndex(QueryIndex):
@@ -82,8 +69,11 @@ class SideIndex(QueryIndex):
         return super().longest(0, 0, leaves, words)
 
 
-class ManyJoin:
+class ManyJoin(MembersJoin):
     """Joins three or more inputs; see the module's text."""
+
+    sides: tuple[ManySide, ...]
+    _giver: RowGiver
 
     def __init__(
         self,
@@ -96,27 +86,18 @@ class ManyJoin:
     ) -> None:
         """strategy: with `mem-opt` rows stay exactly as long as some member needs them, with `pull-up` all as
         long as the longest window; else they leave at a few ages, as each is one more place to look up.
-
-        `on_failure` is told of a member whose predicate failed on the data.
         """
-        self.name = name
-        self.inputs = tuple(queues)
-        self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
-        self.counters = Counters()
+        super().__init__(name, queues, on_failure)
         self.common = common
         self.sides = tuple(
             ManySide(number, side, own, queue)
             for number, (side, own, queue) in enumerate(zip(common.sides, types, queues, strict=True))
         )
-        self.members: list[Member] = []
-        self.roster = Roster.of(())
-        """The members that have been taken in."""
         self._strategy = strategy
-        self._on_failure = on_failure
+        self._instants = any(side.kind == "rows" for side in common.sides)
+        """Whether rows wait until their instant is over."""
         self._giver = RowGiver(self.sides, self.counters)
-        self._is_stale = False
-        """Whether members have come or gone."""
-        self.looked_up: dict[tuple[int, Keys], tuple[int, int]] = {}
+        self.looked_up: dict[tuple[int, Keys, Keys], tuple[int, int]] = {}
         """How many have sought rows of a side by some of its keys, and how many they have found."""
         self.orders: list[tuple[Step, ...]] = []
         """For each side, how its rows look for partners."""
@@ -125,34 +106,9 @@ class ManyJoin:
         """So many rows of each side's batch have sought."""
         self._seekers = FIRST_ROWS
         """Rows of one side that seek at once."""
-        self._faults: list[Fault] = []
-        """What fails on the rows after those being worked."""
-        self._now = self.output.punctuation
         self._order_probes()
 
     # -- members ------------------------------------------------------------------------------------
-
-    def add(self, member: Member) -> None:
-        """Let a query in: it takes part from the next row on."""
-        self.members.append(member)
-        member.output.punctuation = self.output.punctuation
-        member.output.closed = self.output.closed
-        self._is_stale = True
-
-    def drop(self, member: Member) -> None:
-        """Let a query go; what it alone needed is forgotten."""
-        self.settle()
-        self.members.remove(member)
-        self._is_stale = True
-
-    def alter(self, member: Member, node: MemberNode) -> None:
-        """Let a query go on with other windows."""
-        self.settle()
-        if not member.is_new:  # of what it has not been taken in with, nothing was kept
-            member.former = member.node
-        member.become(node)
-        member.is_new = True
-        self._is_stale = True
 
     def settle(self) -> None:
         """Bring the counts of the members that only count up to date."""
@@ -170,7 +126,7 @@ class ManyJoin:
         ends = tuple(few_ends(sizes, most) for sizes in roster.sizes)
         arrangement = Arrangement((NO_INDEX, NO_INDEX), ends, self._strategy != "pull-up")
         # 1. what is asked of rows  2. what newcomers miss  3. where rows are kept
-        must_move = [side.prepare(roster, new, arrangement, is_timed=True) for side in self.sides]
+        must_move = [side.prepare(roster, new, arrangement) for side in self.sides]
         self._giver.refresh(roster)
         note_coverage(roster, self.sides, self._now)
         for side, must in zip(self.sides, must_move, strict=True):
@@ -219,7 +175,7 @@ class ManyJoin:
         if self.counters.rows_in >= self._look_after:
             self._look_after = 2 * self.counters.rows_in
             self._order_probes()
-        taken, self._faults = take_rows(self.sides, self.inputs, False, rows)
+        taken, self._faults = take_rows(self.sides, self.inputs, self._instants, rows)
         if all(one is None for one in taken):
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
@@ -232,15 +188,16 @@ class ManyJoin:
     def _order_probes(self) -> None:
         """Settle how rows look for partners, by what was found so far."""
         self.orders = [
-            order_probes(side.number, self.common.variables, self._found_per_seeker) for side in self.sides
+            order_probes(side.number, self.common.variables, self.common.bands, self._found_per_seeker)
+            for side in self.sides
         ]
         steps = [step for order in self.orders for step in order]
         for side in self.sides:
-            side.look_up_by(sorted({step.keys for step in steps if step.side == side.number}))
+            side.look_up_by(sorted({step.keys for step in steps if step.side == side.number and step.keys}))
 
-    def _found_per_seeker(self, side: int, keys: Keys) -> float:
-        sought, found = self.looked_up.get((side, keys), (0, 0))
-        return found / sought if sought else float(len(self.sides[side]))
+    def _found_per_seeker(self, step: Step) -> float:
+        sought, found = self.looked_up.get(step.how, (0, 0))
+        return found / sought if sought else float(len(self.sides[step.side]))
 
     def _next_seekers(self) -> tuple[int | None, list[int]]:
         """Up to which row of each side those are that seek next; and up to which time, None if all have one.
@@ -262,111 +219,31 @@ class ManyJoin:
             if at == stop:
                 continue
             times = side.ts[at:stop]
-            probers = np.arange(stop - at)
+            probers = side.seekers(at, stop)
             order = self.orders[side.number]
             seen = {step.side: self._seen(step.side, times, side.number) for step in order}
-            for found in self._seek(order, Found(probers, {side.number: side.refs[at:stop]}), seen):
+            refs = side.refs[at:stop]
+            first = Found(probers, {side.number: refs if len(probers) == len(refs) else refs[probers]})
+            for found in self._seek(order, first, seen):
                 yield times[found.probers], [found.refs[number] for number in range(len(self.sides))]
 
-    def _seen(self, number: int, times: NDArray, by: int) -> list[tuple[NDArray, NDArray]]:
+    def _seen(self, number: int, times: NDArray, by: int) -> list[Seen]:
         """The rows of each shelf of a side that probers of side `by` see."""
         side = self.sides[number]
         return [side.bounds(shelf, times, number > by) for shelf in range(len(side.shelves))]
 
-    def _seek(
-        self, steps: tuple[Step, ...], known: Found, seen: dict[int, list[tuple[NDArray, NDArray]]]
-    ) -> Iterator[Found]:
+    def _seek(self, steps: tuple[Step, ...], known: Found, seen: dict[int, list[Seen]]) -> Iterator[Found]:
         """Take what is known one step further, and that on to the end, a chunk at a time."""
         if not steps:
             yield known
             return
         step = steps[0]
-        side = self.sides[step.side]
-        sources = [self.sides[one].codes_at(place, known.refs[one]) for one, place in step.sources]
-        sought = combine(sources)
-        which = side.choices.index(step.keys)
         total = 0
-        for number, (row_from, row_until) in enumerate(seen[step.side]):
-            lookup = side.shelves[number].lookups[which]
-            cursor = np.zeros(CURSOR_SLOTS, np.int64)
-            while not cursor[DONE]:
-                seekers, rows = np.empty(CHUNK_ROWS, np.int64), np.empty(CHUNK_ROWS, np.int64)
-                count = lookup.find(sought, known.probers, row_from, row_until, cursor, seekers, rows)
-                if not count:
-                    continue
-                total += count
-                seekers, rows = seekers[:count], rows[:count] + (number << ROW_BITS)
-                keep = self._verify(step, sources, known, seekers, rows)
-                if keep is not None:
-                    seekers, rows = seekers[keep], rows[keep]
-                found = known.take(seekers)
-                found.refs[step.side] = rows
-                yield from self._seek(steps[1:], found, seen)
-        sought_before, found_before = self.looked_up.get((step.side, step.keys), (0, 0))
-        self.looked_up[step.side, step.keys] = sought_before + len(sought), found_before + total
-
-    def _verify(
-        self, step: Step, sources: list[NDArray], known: Found, seekers: NDArray, rows: NDArray
-    ) -> NDArray | None:
-        """Which of the rows found by hash have equal keys; None: all."""
-        side = self.sides[step.side]
-        keep: NDArray | None = None
-        for place, (other, other_place), codes in zip(step.keys, step.sources, sources, strict=True):
-            if len(step.keys) > 1:
-                same = side.codes_at(place, rows) == codes[seekers]
-                keep = same if keep is None else keep & same
-            if place in side.text_slots:
-                theirs = known.refs[other][seekers]
-                same = side.same_texts(place, rows, self.sides[other], other_place, theirs) > 0
-                keep = same if keep is None else keep & same
-        return None if keep is None or keep.all() else np.flatnonzero(keep)
-
-    def _report_faults(self) -> bool:
-        """Tell of members that fail on the rows to come; what came before has been passed on."""
-        faults, self._faults = self._faults, []
-        told = False
-        for fault in faults:
-            for member in [one for one in self.members if fault.concerns(one)]:
-                self._on_failure(member, fault.error)
-                told = True
-        return told
-
-    # -- time ---------------------------------------------------------------------------------------
-
-    def _pass_time(self) -> bool:
-        """Expire and promise as far as all inputs have come; False if that is no further than before."""
-        now = min(queue.frontier for queue in self.inputs)
-        moved = self._now < now < MAX_TS
-        if moved:
-            self._now = now
-            for side in self.sides:
-                side.expire(now)
-                if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
-                    self._is_stale = True
-            self.output.promise(now)
-            for member in self._giver.members:
-                member.output.promise(now)
-        if now == MAX_TS and not self.output.closed:
-            self.output.close()
-            for member in self.members:
-                member.output.close()
-            moved = True
-        return moved
-
-    @property
-    def state_rows(self) -> int:
-        self.refresh()
-        return sum(map(len, self.sides))
-
-    @property
-    def state_bytes(self) -> int:
-        return sum(side.nbytes for side in self.sides)
-
-    def _check(self) -> None:
-        if not self.is_working:
-            self.refresh()
-            for side in self.sides:
-                side._check()
+        for found in take_step(self.sides, step, known, seen[step.side]):
+            total += len(found.probers)
+            yield from self._seek(steps[1:], found, seen)
+        sought_before, found_before = self.looked_up.get(step.how, (0, 0))
+        self.looked_up[step.how] = sought_before + len(known.probers), found_before + total
 
 
 def in_order(parts: Sequence[tuple[NDArray, list[NDArray]]]) -> tuple[NDArray, list[NDArray]]:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS
 from ..buffer import RowBuffer
 from ..indexes.build import NO_INDEX
 from ..indexes.hash import HashIndex
@@ -71,6 +70,17 @@ class ManySide(Side):
         """The codes of one of the keys of the rows referred to."""
         return self.gathered(lambda shelf: codes_on(shelf, place), refs)
 
+    @property
+    def has_reach(self) -> bool:
+        return False
+
+    def seekers(self, at: int, stop: int) -> NDArray:
+        """Which of these rows of the batch seek, from 0 on: not those displaced at their own instant from
+        every member's ROWS window, which were never there."""
+        if not self.by_place:
+            return np.arange(stop - at)
+        return np.flatnonzero(self.last_places(self.ts[at:stop]) - self.places[at:stop] < self.size)
+
     def bounds(self, number: int, times: NDArray, is_later: bool) -> tuple[NDArray, NDArray]:
         """The rows of a shelf that probers at these times see: from, and below, row numbers.
 
@@ -82,6 +92,9 @@ class ManySide(Side):
         precede(times, shelf.new_ts, shelf.first_row, is_later, row_until)
         if shelf.lifetime == FOREVER:
             row_from.fill(ts.tail)
+        elif self.by_place:
+            displaced = self.last_places(times) - shelf.lifetime
+            row_from = shelf.pos.tail + shelf.pos.live.searchsorted(displaced, side="right")
         else:
             first_alive(times, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from)
         return row_from, row_until
@@ -102,10 +115,6 @@ class ManySide(Side):
             keep[here] = same
         return keep
 
-    def times_at(self, refs: NDArray) -> NDArray:
-        """When the rows referred to came."""
-        return self.gathered(times_on, refs) if len(refs) else NO_ROWS
-
     def _check(self) -> None:
         super()._check()
         for shelf in self.shelves:
@@ -119,7 +128,3 @@ def codes_on(shelf: Shelf, place: int) -> RowBuffer:
     column = shelf.store.columns[place]
     assert isinstance(column, FixedColumn), "codes are numbers"
     return column.values
-
-
-def times_on(shelf: Shelf) -> RowBuffer:
-    return shelf.store.ts

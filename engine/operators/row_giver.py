@@ -4,8 +4,8 @@ In:   rows that have been found: a time, and a reference to a row of each side.
 Out:  to each member those within its windows whose rows satisfy its predicates, in time order, as references.
 
 Who takes a row is known from the ages and the lineage of its parts, by the same index as of pairs. Where each
-member has one window for all streams, only the age of the oldest part counts. Else on each side on which
-windows differ, how many of them a part has outlived is one more leaf.
+member has windows of one size for all streams, only the greatest age of a part counts, be it in time or by
+place. Else on each side on which windows differ, how many of them a part has outlived is one more leaf.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class MemberIndex:
         tags = [side.tags_at(rows) for side, rows in zip(self._sides, refs, strict=True)]
         leaves = [one for own, _ in tags for one in own]
         for side, distinct in self._windows:
-            ages = ts - side.times_at(refs[side.number])
+            ages = side.ages(ts, refs[side.number])
             leaves.append(distinct.searchsorted(ages, side="right").astype(np.int32))
         ages = np.zeros(len(ts), np.int64)
         if self.is_by_oldest:
             for side, rows in zip(self._sides, refs, strict=True):
-                np.maximum(ages, ts - side.times_at(rows), out=ages)
+                np.maximum(ages, side.ages(ts, rows), out=ages)
         words = [one for _, own in tags for one in own]
         return ages, as_matrix(leaves, len(ts), np.int32), as_matrix(words, len(ts), np.int64)
 

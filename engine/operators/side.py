@@ -358,6 +358,11 @@ class Side:
         )
 
     @property
+    def has_reach(self) -> bool:
+        """Whether it is worked out how far back each row looks on the other side."""
+        return not self.is_timed
+
+    @property
     def tag_widths(self) -> tuple[int, int]:
         """Dimensions and words kept per row."""
         if self.is_uniform:
