@@ -1,15 +1,22 @@
-"""Which windows have their rows kept in common: bounded RANGE windows and ROWS windows of queries that do not
-join.
+"""Which windows have their rows kept in common: bounded RANGE windows and ROWS windows, wherever a window of a
+query's own would keep them.
 
 All of one stream and kind share, whatever their sizes, hops, filters and columns
-(engine/operators/window_store.py, rows_store.py). What
+(engine/operators/window_store.py, rows_store.py), below joins too. What
 comes out of such a window says itself when rows leave, so that nobody above it keeps them for that: no Expire
 is needed, and an aggregate keeps its groups alone.
+
+    a [RANGE 5] LEFT JOIN b [RANGE 9]      both, in place of two Expires
+    a [RANGE 5] JOIN b [ROWS 9]            b; a's rows carry their ends past a window that keeps none
+    a [RANGE 5] JOIN b [RANGE 9]           neither: a join that queries share keeps its rows once itself
+    the same with HOP BY, window at a time: both
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 from penstock.engine.expression import Column, Expression
 from penstock.engine.plan import (
@@ -26,6 +33,7 @@ from penstock.engine.plan import (
     StoredWindowNode,
     TallyNode,
     TicksNode,
+    UnionNode,
     WholeWindowNode,
     map_inputs,
     plan_inputs,
@@ -37,14 +45,15 @@ from .prune_columns import columns_in, moved_all
 from .share_selects import over_stream
 
 
+Leaving = Literal["told", "announced", "known"]
+"""How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""
+
+
 def share_windows(plan: PlanNode) -> PlanNode:
-    """The plan with its windows kept together with others'; as it is if it has joins, or speaks of hops that
-    are not over."""
-    joins = MemberNode | ChangeJoinNode | LifetimeNode
-    for node in plan_nodes(plan):
-        if isinstance(node, joins) or (isinstance(node, ArriveNode) and node.taat):
-            return plan
-    return share(plan, False)
+    """The plan with its windows kept together with others'; as it is if it speaks of hops that are not over."""
+    if any(isinstance(node, ArriveNode | LifetimeNode) and node.taat for node in plan_nodes(plan)):
+        return plan
+    return share(plan)
 
 
 def shared_streams(plan: PlanNode) -> frozenset[str]:
@@ -83,11 +92,15 @@ def is_better_alone(plan: PlanNode) -> bool:
     )
 
 
-def share(node: PlanNode, announced: bool) -> PlanNode:
-    """announced: whoever reads it wants to be told by rows that enter when they will leave."""
+def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
+    """The same with windows in common; leaving: how whoever reads it hears of rows that leave."""
     match node:
+        case MemberNode() | LifetimeNode():
+            return node
+        case ArriveNode() if leaving == "known" and node.window.kind == "range":
+            return node
         case ArriveNode() | WholeWindowNode() if is_bounded(node) and isinstance(node.input, SelectNode):
-            return stored(node, node.input, announced)
+            return stored(node, node.input, leaving == "announced")
         case (
             ArriveNode(input=SourceNode() as source)
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
@@ -98,16 +111,19 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
                 AtTicksNode(stored_rows(node, named(source)), ticks) if node.window.kind == "rows" else node
             )
         case ExpireNode():
-            shared = share(node.input, False)
+            shared = share(node.input)
             return ExpireNode(shared) if has_ends(shared) else shared
         case AggregateNode():
             announced = wants_ends(node)
-            shared = share(node.input, announced)
-            return replace(node, input=shared, withdrawn=may_withdraw(shared), announced=announced)
-        case SelectNode():
-            return replace(node, input=share(node.input, announced))
+            shared = share(node.input, "announced" if announced else "told")
+            withdrawn = node.whole is None and may_withdraw(shared)
+            return replace(node, input=shared, withdrawn=withdrawn, announced=announced)
+        case SelectNode() | UnionNode():
+            return map_inputs(node, partial(share, leaving=leaving))
+        case ChangeJoinNode(kind="inner", whole=None):
+            return map_inputs(node, partial(share, leaving="known"))
         case _:
-            return map_inputs(node, lambda below: share(below, False))
+            return map_inputs(node, share)
 
 
 def stored_rows(node: ArriveNode | WholeWindowNode, source: SourceNode) -> StoredWindowNode:
