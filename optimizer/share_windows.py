@@ -14,6 +14,7 @@ is needed, and an aggregate keeps its groups alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -49,6 +50,9 @@ Leaving = Literal["told", "announced", "known"]
 """How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""
 
 
+Windowed = ArriveNode | WholeWindowNode | StoredWindowNode
+
+
 def share_windows(plan: PlanNode) -> PlanNode:
     """The plan with its windows kept together with others'; as it is if it speaks of hops that are not over."""
     if any(isinstance(node, ArriveNode | LifetimeNode) and node.taat for node in plan_nodes(plan)):
@@ -62,20 +66,25 @@ def shared_streams(plan: PlanNode) -> frozenset[str]:
 
 
 def readers_of(plan: PlanNode) -> frozenset[PlanNode]:
-    """What reads the windows of a plan that shares none: its lowest aggregates, or all of it.
+    """What reads the windows of a plan that shares none: the lowest aggregates, set operations and joins, or
+    all of it.
 
     Queries of which that is the same have it run once, whatever they do with it.
     """
-    found: set[PlanNode] = set()
+    return frozenset(reader for _, reader in read_windows(plan))
 
-    def look(node: PlanNode, reader: PlanNode) -> None:
-        if isinstance(node, ArriveNode | WholeWindowNode):
-            found.add(reader)
+
+def read_windows(plan: PlanNode) -> Iterator[tuple[Windowed, PlanNode]]:
+    """The windows of a plan, each with what reads it."""
+
+    def look(node: PlanNode, reader: PlanNode) -> Iterator[tuple[Windowed, PlanNode]]:
+        if isinstance(node, Windowed):
+            yield node, reader
         for below in plan_inputs(node):
-            look(below, node if isinstance(node, AggregateNode) else reader)
+            is_reader = isinstance(node, AggregateNode | TallyNode | ChangeJoinNode)
+            yield from look(below, node if is_reader else reader)
 
-    look(plan, plan)
-    return frozenset(found)
+    return look(plan, plan)
 
 
 def is_better_alone(plan: PlanNode) -> bool:
@@ -84,12 +93,14 @@ def is_better_alone(plan: PlanNode) -> bool:
     An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
     boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied.
     """
-    nodes = list(plan_nodes(plan))
-    windows = [node for node in nodes if isinstance(node, StoredWindowNode)]
-    is_range = any(window.hops is not None and window.window.kind == "range" for window in windows)
-    return any(isinstance(node, AggregateNode) for node in nodes) or (
-        is_range and (any(isinstance(node, TallyNode) for node in nodes) or any(one.whole for one in windows))
-    )
+    for window, reader in read_windows(plan):
+        if isinstance(window, StoredWindowNode):
+            is_range = window.hops is not None and window.window.kind == "range"
+            if isinstance(reader, AggregateNode) or (
+                is_range and (window.whole or isinstance(reader, TallyNode))
+            ):
+                return True
+    return False
 
 
 def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
