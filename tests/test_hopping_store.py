@@ -266,25 +266,29 @@ def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
     """Those whose condition fails on a row stop there, the others go on as if they had been alone."""
-    draw = data.draw
+    drive_failing(data.draw, asked(FAILING), asked())
+
+
+def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchStrategy[Ask]) -> None:
+    """Rows of s, on which some queries fail, and of r."""
     with ExitStack() as stack:
         cramped(draw, stack)
-        rows = draw(stream(12))
+        waiting = {"s": draw(stream(12)), "r": draw(stream(6))}
         engine = make(scheduler=scheduler(draw))
-        asks = [draw(asked(FAILING)) for _ in range(draw(st.integers(1, 3)))] + [draw(asked())]
+        asks = [draw(failing) for _ in range(draw(st.integers(1, 3)))] + [draw(others)]
         alive = [Running(ask, ask.start(engine), solo(ask, []), True) for ask in asks]
-        at = 0
-        while at < rows.num_rows:
-            piece = rows.slice(at, draw(st.integers(1, 8)))
-            at += piece.num_rows
+        while left := [name for name, rows in waiting.items() if rows.num_rows]:
+            name = draw(st.sampled_from(left))
+            piece = waiting[name].slice(0, draw(st.integers(1, 8)))
+            waiting[name] = waiting[name].slice(piece.num_rows)
             failed = False
             try:
-                engine.push("s", piece)
+                engine.push(name, piece)
             except penstock.DataError:
                 failed = True
             for one in list(alive):
                 try:
-                    one.solo.push("s", piece)
+                    one.solo.push(name, piece)
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.ask
                     alive.remove(one)

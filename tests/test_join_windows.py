@@ -8,17 +8,21 @@ from the start and nothing is shared.
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import rows_of
-from test_hopping_store import MODES, PARTITIONS, RANGES, ROWS, answers_of, asked, drive
+from test_hopping_store import MODES, PARTITIONS, RANGES, ROWS, answers_of, asked, drive, drive_failing
+from test_replan import the_other
+from test_shared_select import CONDITIONS, FAILING
 from test_window_store import make
 
 import penstock
 from penstock.engine.plan import StoredWindowNode, plan_nodes
+from penstock.optimizer import choose_expiry
+from penstock.optimizer.choose_expiry import measure_join
 from penstock.query import EPOCH
 
 LEFT, RIGHT = "(SELECT k, v, t FROM s [{w}]{where}) AS l", "(SELECT k, v, t FROM r [{u}]) AS m"
@@ -45,9 +49,157 @@ JOINS = (
 """Hopping and sliding."""
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data())
 def test_drawn_joins_that_come_go_and_change(data: st.DataObject) -> None:
     windows = [*RANGES, *ROWS, *PARTITIONS[:4]] if data.draw(st.booleans()) else RANGES
     asks = asked(windows=windows, templates=JOINS)
     drive(data.draw, asks, ["2 us", "4 us", "11 us", "3 ROWS"], "sr")
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_who_fails_stops_alone(data: st.DataObject) -> None:
+    """At the instant of the first row on which its condition on a window fails."""
+    drive_failing(data.draw, asked(FAILING, templates=JOINS), asked(CONDITIONS, templates=JOINS))
+
+
+def some_rows(count: int, step: int, seed: int = 7) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {
+        "ts": np.arange(count) * step, "k": rng.integers(0, 200, count), "v": rng.random(count),
+        "t": np.array(["text"] * count), "b": rng.random(count) < 0.5,
+    }  # fmt: skip
+
+
+def kept_by(engine: penstock.Engine) -> dict[str, int]:
+    """Rows kept by the operators of each kind that are not in common."""
+    runtime = engine._runtime
+    parts = (*runtime.parts.values(), *runtime.pipelines.values())
+    operators = {id(one): one for part in parts for one in part.own_operators}
+    found: dict[str, int] = {}
+    for one in operators.values():
+        found[type(one).__name__] = found.get(type(one).__name__, 0) + one.state_rows
+    return found
+
+
+def test_hopping_joins_keep_the_rows_of_the_longest_windows() -> None:
+    """Whatever their windows, hops, modes, conditions and columns; and so do outer, semi and anti joins."""
+    engine = make()
+    for i in range(1, 25):
+        where = ["", " WHERE v > 0.5", " WHERE k > 9"][i % 3]
+        body = BODIES[i % 9].format(w=f"RANGE {i * 10} us", u=f"RANGE {250 - i * 10} us", where=where)
+        if i % 6:
+            engine.query(f"{body} HOP BY {7 + i % 4} us", modes="CICO" if i % 2 or i % 9 in (0, 1, 7) else "DICO")
+        elif i % 9 not in (0, 1, 7):
+            engine.query(f"{body} EMIT CHANGES")
+    for stream in "sr":
+        engine.push(stream, some_rows(1_000, 2))
+    kept = {store.stream: store.state_rows for store in engine._runtime.windows}
+    assert set(kept) == {"s", "r"} and all(120 <= rows <= 126 for rows in kept.values()), "a window and a hop"
+    groups = [one for one in engine.stats()["groups"] if one["strategy"] == "windows"]
+    assert [one["state_rows"] for group in groups for one in group["operators"]] == list(kept.values())
+    assert all(len(group["queries"]) == len(engine.queries) for group in groups)
+    others = kept_by(engine)
+    assert "WholeJoin" in others and "ChangeJoin" in others
+    assert not {"WholeWindow", "Expire", "RowsWindow", "Arrive"} & set(others), "windows of their own"
+
+
+@pytest.mark.parametrize(
+    ("windows", "joined", "stored"),
+    [
+        (("RANGE 9 us", "RANGE 5 us"), "JOIN", []),
+        (("RANGE 9 us", "ROWS 5"), "JOIN", ["ROWS 5"]),
+        (("PARTITION BY k ROWS 2", "ROWS 5"), "JOIN", ["PARTITION BY k ROWS 2", "ROWS 5"]),
+        (("RANGE 9 us", "RANGE UNBOUNDED"), "LEFT JOIN", ["RANGE 9 MICROSECONDS"]),
+        (("RANGE 9 us", "RANGE 5 us"), "FULL JOIN", ["RANGE 9 MICROSECONDS", "RANGE 5 MICROSECONDS"]),
+    ],
+)
+def test_windows_that_keep_nothing_stay_as_they_are(
+    windows: tuple[str, str], joined: str, stored: list[str]
+) -> None:
+    """Rows that say when they leave are kept by the join alone."""
+    engine = make()
+    one, two = windows
+    query = engine.query(f"SELECT s.k, r.v FROM s [{one}] {joined} r [{two}] ON s.k = r.k EMIT CHANGES")
+    found = [node for node in plan_nodes(query._pipeline.plan) if isinstance(node, StoredWindowNode)]
+    assert [str(node.window) for node in found] == stored
+    for ts in range(1, 30):
+        for stream in "sr":
+            engine.push(stream, {"ts": [ts], "k": [ts % 4], "v": [1.0], "t": ["x"], "b": [True]})
+    assert sum(len(store.members) for store in engine._runtime.windows) == len(stored)
+
+
+@pytest.mark.parametrize("options", [{"sharing": "unshared"}, {"expiry": "nta"}, {"execution": "taat"}])
+def test_who_is_to_keep_its_own_rows_does(options: dict[str, Any]) -> None:
+    engine = make(**options)
+    for size in (5, 9):
+        sql = f"SELECT s.k FROM s [RANGE {size} us] LEFT JOIN r [ROWS 5] ON s.k = r.k HOP BY 2 us"
+        engine.query(sql, modes="DICO")
+    assert not list(engine._runtime.windows)
+
+
+def push_each(first: int, last: int, *engines: penstock.Engine) -> None:
+    """A row of each stream at every instant."""
+    for ts in range(first, last):
+        for engine in engines:
+            for stream in "sr":
+                row = {"ts": [ts], "k": [ts % 5], "v": [ts / 4], "t": ["x"], "b": [True]}
+                engine.push(stream, row)
+
+
+def test_a_hopping_join_goes_over_when_it_is_not_alone() -> None:
+    """Alone it has windows of its own, also if another query reads the same join; another window on one of
+    the streams brings both to the stores."""
+    engine, alone = make(), make(sharing="unshared")
+    join = "FROM s [RANGE 6 us] JOIN r [RANGE 4 us] ON s.k = r.k HOP BY 2 us"
+    first = engine.query(f"SELECT s.k, r.v {join}", name="first", modes="CICO")
+    engine.query(f"SELECT s.k, r.v {join} EMIT DELTA", name="same", modes="CIDO")
+    solo = alone.query(f"SELECT s.k, r.v {join}", modes="CICO")
+    push_each(1, 8, engine, alone)
+    assert not list(engine._runtime.windows), "the join is run once"
+    engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 EMIT CHANGES", name="other")
+    push_each(8, 20, engine, alone)
+    assert not any(engine._runtime.is_replanned(name) for name in engine.queries)
+    assert {store.stream for store in engine._runtime.windows} == {"s", "r"}
+    assert "rows of s kept once, also for other" in engine.explain()
+    assert first.complete_from is None and answers_of(first) == answers_of(solo)
+
+
+def test_a_late_join_finds_what_others_have_kept() -> None:
+    """Windows no longer than those that are there, over rows and columns that are kept, are full at once."""
+    engine = make()
+    engine.query("SELECT s.k, r.v FROM s [RANGE 10 us] LEFT JOIN r [RANGE 20 us] ON s.k = r.k EMIT CHANGES")
+    engine.query("SELECT s.k FROM s [ROWS 6] JOIN r [ROWS 6] ON s.k = r.k EMIT CHANGES")
+    push_each(1, 31, engine)
+
+    def since(sql: str, **options: Any) -> int | None:
+        found = engine.query(sql, **options).complete_from
+        return None if found is None else round((found - EPOCH).total_seconds() * 1e6)
+
+    anti = "SELECT s.k FROM s [RANGE {} us] WHERE NOT EXISTS (SELECT 1 FROM r [RANGE {} us] WHERE r.k = s.k) {}"
+    assert since(anti.format(10, 15, "EMIT CHANGES")) == 30
+    assert since(anti.format(12, 15, "EMIT CHANGES")) == 32, "s lacks the rows from 19 to 20"
+    assert since(anti.format(9, 16, "HOP BY 4 us"), modes="CICO") == 31
+    assert since(anti.format(9, 21, "HOP BY 4 us EMIT DELTA"), modes="DIDO") == 31
+    assert since("SELECT s.k FROM s [ROWS 4] JOIN r [ROWS 2] ON s.k = r.k EMIT CHANGES") == 30
+    push_each(31, 60, engine)
+    engine._runtime._check()
+
+
+def test_a_join_over_the_last_rows_goes_to_and_fro() -> None:
+    """Between keeping pairs and finding them again, for which it has windows of its own."""
+    engine, alone = make(), make(sharing="unshared")
+    sql = "SELECT s.k, r.v FROM s [RANGE 6 us] JOIN r [ROWS 4] ON s.k = r.k EMIT CHANGES"
+    query, solo = engine.query(sql), alone.query(sql)
+    push_each(1, 10, engine, alone)
+    load = measure_join(query._pipeline)
+    assert load is not None and load.pairs > 0
+    found = []
+    with mock.patch.object(choose_expiry, "choose_expiry", the_other):
+        for first in (10, 30):
+            engine._adapter.look_at_plans()
+            push_each(first, first + 20, engine, alone)
+            found.append((query._pipeline.approach, [store.stream for store in engine._runtime.windows]))
+    assert found == [("nta", []), ("promises", ["r"])]
+    assert answers_of(query) == answers_of(solo)
