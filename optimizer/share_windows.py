@@ -1,5 +1,5 @@
-"""Which windows have their rows kept in common: bounded RANGE windows and ROWS windows, wherever a window of a
-query's own would keep them.
+"""Which windows have their rows kept in common: RANGE and ROWS windows, wherever a window of a query's own
+would keep rows.
 
 All of one stream and kind share, whatever their sizes, hops, filters and columns
 (engine/operators/window_store.py, rows_store.py), below joins too. What
@@ -91,16 +91,21 @@ def is_better_alone(plan: PlanNode) -> bool:
     """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
 
     An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
-    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied.
+    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied. A
+    plan with an unbounded window could never go over later: it would lack the rows before.
     """
-    for window, reader in read_windows(plan):
-        if isinstance(window, StoredWindowNode):
-            is_range = window.hops is not None and window.window.kind == "range"
-            if isinstance(reader, AggregateNode) or (
-                is_range and (window.whole or isinstance(reader, TallyNode))
-            ):
-                return True
-    return False
+    stored = [(one, reader) for one, reader in read_windows(plan) if isinstance(one, StoredWindowNode)]
+    if any(not window.window.is_bounded for window, _ in stored):
+        return False
+    return any(
+        isinstance(reader, AggregateNode)
+        or (
+            window.hops is not None
+            and window.window.kind == "range"
+            and (window.whole or isinstance(reader, TallyNode))
+        )
+        for window, reader in stored
+    )
 
 
 def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
@@ -108,10 +113,11 @@ def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
     match node:
         case MemberNode() | LifetimeNode():
             return node
-        case ArriveNode() if leaving == "known" and node.window.kind == "range":
-            return node
-        case ArriveNode() | WholeWindowNode() if is_bounded(node) and isinstance(node.input, SelectNode):
-            return stored(node, node.input, leaving == "announced")
+        case ArriveNode(input=SelectNode()):
+            is_kept = is_bounded(node) and leaving != "known"
+            return stored(node, leaving == "announced") if is_kept else node
+        case WholeWindowNode(input=SelectNode()):
+            return stored(node, False)
         case (
             ArriveNode(input=SourceNode() as source)
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
@@ -169,10 +175,12 @@ def wants_ends(node: AggregateNode) -> bool:
     )
 
 
-def stored(node: ArriveNode | WholeWindowNode, below: SelectNode, announced: bool) -> PlanNode:
-    """A window over a select of a stream, as one of whole rows with the select's outputs made above it."""
+def stored(node: ArriveNode | WholeWindowNode, announced: bool) -> PlanNode:
+    """A RANGE window over a select of a stream, as one of whole rows with the select's outputs made above
+    it."""
+    below = node.input
+    assert isinstance(below, SelectNode) and isinstance(below.input, SourceNode), "a window over a stream"
     source = below.input
-    assert isinstance(source, SourceNode), "a window over a stream"
     places = tuple(range(len(source.types))) if source.columns is None else source.columns
     predicate = None if below.predicate is None else over_stream(below.predicate, source.stream, places)
     own: tuple[Expression, ...] = tuple(Column(type_, i, f"#{i}") for i, type_ in enumerate(source.types))
@@ -180,5 +188,10 @@ def stored(node: ArriveNode | WholeWindowNode, below: SelectNode, announced: boo
     used = columns_in(*outputs)
     kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
     whole = isinstance(node, WholeWindowNode)
-    window = StoredWindowNode(kept, node.window, predicate, announced, node.hops, whole, label=node.label)
+    ticks = node.ticks if isinstance(node, WholeWindowNode) else None
+    window: PlanNode = StoredWindowNode(
+        kept, node.window, predicate, announced, node.hops, whole, ticks is not None, label=node.label
+    )
+    if ticks is not None:
+        window = AtTicksNode(window, ticks)
     return select(window, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))

@@ -59,7 +59,7 @@ MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
 EVERY_INSTANT = Hops(1)
 PARTITIONS = [f"PARTITION BY {by} ROWS {size}" for by in ("k", "t", "k, b") for size in (1, 2, 4)]
 ROWS = [*(f"ROWS {size}" for size in (1, 2, 3, 5, 9)), "RANGE 5 us"]
-RANGES = [f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)]
+RANGES = [*(f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)), "RANGE UNBOUNDED"]
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,49 @@ def test_who_is_to_keep_its_own_rows_does(options: dict[str, Any]) -> None:
     assert not list(engine._runtime.windows)
 
 
+@pytest.mark.parametrize("emit", ["DELTA", "COMPLETE"])
+def test_unbounded_windows_keep_rows_once(emit: str) -> None:
+    """Read whole, by joins and set operations; who comes later has all of them, and is exact at once."""
+    engine, alone = make(), make(sharing="unshared")
+    texts = [
+        "SELECT DISTINCT k FROM s [RANGE UNBOUNDED] HOP BY 3 us",
+        "SELECT s.k, r.v FROM s [RANGE UNBOUNDED] JOIN r [RANGE 4 us] ON s.k = r.k HOP BY 2 us",
+        "SELECT s.k, r.v FROM s [RANGE 4 us] LEFT JOIN r [RANGE UNBOUNDED] ON s.k = r.k HOP BY 5 us",
+    ]
+    queries = [engine.query(f"{text} EMIT {emit}", modes="CICO") for text in texts]
+    solos = [alone.query(f"{text} EMIT {emit}", modes="CICO") for text in texts]
+    push_each(1, 22, engine, alone)
+    text = "SELECT k FROM s [RANGE UNBOUNDED] WHERE k < 3 EXCEPT SELECT k FROM r [RANGE 2 us] HOP BY 2 us"
+    late = engine.query(f"{text} EMIT {emit}", modes="CICO")
+    assert late.complete_from is not None and late.complete_from.microsecond == 22
+    push_each(22, 40, engine, alone)
+    kept = {store.name: store.state_rows for store in engine._runtime.windows}
+    assert kept.pop("window s") == kept.pop("window r") == 39
+    assert "WholeWindow" not in kept_by(engine)
+    assert [answers_of(one) for one in queries] == [answers_of(one) for one in solos]
+    assert '"state_bounded": false' in engine.explain(json=True)
+
+
+def test_silence_costs_no_boundaries_of_unbounded_windows() -> None:
+    """A year of microseconds between two rows, in a query that says what changes."""
+    engine = make()
+    sql = "SELECT s.k, r.k AS m FROM s [RANGE {} us] FULL JOIN r [RANGE UNBOUNDED] ON s.k = r.k HOP BY 1 us"
+    queries = [engine.query(f"{sql.format(size)} EMIT DELTA", modes="CICO") for size in (1, 2)]
+    year = 365 * 86_400_000_000
+    for ts in (3, year):
+        for stream in "sr":
+            engine.push(stream, {"ts": [ts], "k": [ts], "v": [1.0], "t": ["x"], "b": [True]})
+    engine.advance(2 * year)
+    for size, query in enumerate(queries, 1):
+        pair, missing = (3, 3), (None, 3)
+        assert sorted(answers_of(query).items(), key=str) == sorted(
+            {
+                (3, pair): 1, (3 + size, pair): -1, (3 + size, missing): 1,
+                (year, (year, year)): 1, (year + size, (year, year)): -1, (year + size, (None, year)): 1,
+            }.items(), key=str,
+        )  # fmt: skip
+
+
 def push_each(first: int, last: int, *engines: penstock.Engine) -> None:
     """A row of each stream at every instant."""
     for ts in range(first, last):
