@@ -45,7 +45,6 @@ from .plan_changes import has_ends, may_withdraw, select
 from .prune_columns import columns_in, moved_all
 from .share_selects import over_stream
 
-
 Leaving = Literal["told", "announced", "known"]
 """How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""
 
@@ -54,7 +53,7 @@ Windowed = ArriveNode | WholeWindowNode | StoredWindowNode
 
 
 def share_windows(plan: PlanNode) -> PlanNode:
-    """The plan with its windows kept together with others'; as it is if it speaks of hops that are not over."""
+    """The plan with its windows kept together with others'; as it is if it speaks of hops not over yet."""
     if any(isinstance(node, ArriveNode | LifetimeNode) and node.taat for node in plan_nodes(plan)):
         return plan
     return share(plan)

@@ -21,9 +21,7 @@ def move(_: Any, out: Any, at: Any, data: Any, source: Any, count: Any) -> Any:
     """The memcpy."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        into, of = (
-            context.make_array(signature.args[i])(context, builder, given[i]).data for i in (0, 2)
-        )
+        into, of = (context.make_array(signature.args[i])(context, builder, given[i]).data for i in (0, 2))
         cgutils.raw_memcpy(builder, builder.gep(into, [given[1]]), builder.gep(of, [given[3]]), given[4], 1)
         return context.get_dummy_value()
 
