@@ -188,9 +188,8 @@ def stored(node: ArriveNode | WholeWindowNode, announced: bool) -> PlanNode:
     kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
     whole = isinstance(node, WholeWindowNode)
     ticks = node.ticks if isinstance(node, WholeWindowNode) else None
-    window: PlanNode = StoredWindowNode(
+    window = StoredWindowNode(
         kept, node.window, predicate, announced, node.hops, whole, ticks is not None, label=node.label
     )
-    if ticks is not None:
-        window = AtTicksNode(window, ticks)
-    return select(window, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))
+    rows = window if ticks is None else AtTicksNode(window, ticks)
+    return select(rows, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))

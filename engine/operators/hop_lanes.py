@@ -24,9 +24,12 @@ from ..lineage import Demand
 from ..queue import BEGINNING
 from ..roster import Roster
 from ..shelf import Shelf
+from ..window import FOREVER
 from ..window_member import WindowMember
 from .side import Side
 from .window_lanes import EARLIEST, Lane, Runs, WindowChanges, index_lane
+
+BATCH_ROWS = 128  # that take as much as a batch besides its rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +59,13 @@ class HopLane(Lane):
         total = sum(len(between(shelf, low, end)) for shelf in side.shelves)
         if not self.whole:
             return 2 * total
-        most = total
+        boundaries = (end - begin) // self.hops.size
         if self.changed:
-            most = self.is_new + sum(len(between(shelf, begin, end)) for shelf in side.shelves)
-        return total * min((end - begin) // self.hops.size, most)
+            new = sum(len(between(shelf, begin, end)) for shelf in side.shelves)
+            return total * min(boundaries, new + self.is_new)
+        if self.size == FOREVER:  # all see something, and be it little
+            return (total + BATCH_ROWS) * boundaries if total else 0
+        return total * min(boundaries, total)
 
 
 def hop_lanes_of(members: Roster, demand: Demand, side: Side) -> list[HopLane]:
@@ -71,11 +77,11 @@ def hop_lanes_of(members: Roster, demand: Demand, side: Side) -> list[HopLane]:
         key = one.node.size, one.node.hops, one.node.whole, one.node.changed, since, not one.begun
         found.setdefault(key, []).append(i)
     lanes = []
-    for (size, hops, whole, *when), here in found.items():
+    for (size, hops, whole, changed, since, is_new), here in found.items():
         own = Demand(demand.low[here], demand.high[here], demand.bits[here])
         index = None if whole else index_lane(own, side)
         some = [one for i in here if isinstance(one := members.members[i], WindowMember)]
-        lanes.append(HopLane(size, some, own, index, hops, whole, *when))
+        lanes.append(HopLane(size, some, own, index, hops, whole, changed, since, is_new))
     return lanes
 
 
