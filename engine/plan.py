@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .expression import Expression
+from .expression import Call, Expression, conjunction, conjuncts
 from .hops import Hops
 from .types import SqlType
 from .window import FOREVER, Window
@@ -247,6 +247,8 @@ class StoredWindowNode:
     hops: rows come and leave at boundaries; whole: all that are there are given at each of them; changed: of
     a ROWS window or an unbounded one, at those only at which rows have come.
     partition: columns of the stream, for a ROWS window each.
+    checked: of all columns of the stream, what is made of rows above it at boundaries and may fail: a row on
+    which it does fails when it comes, also if no boundary sees it.
     """
 
     input: SourceNode
@@ -258,6 +260,7 @@ class StoredWindowNode:
     changed: bool = False
     partition: tuple[int, ...] = ()
     label: str = field(default="", compare=False)
+    checked: tuple[Expression, ...] = ()
 
     @property
     def size(self) -> int:
@@ -278,7 +281,14 @@ class StoredWindowNode:
         window = self.window
         if self.hops is not None and window.kind == "range" and window.size is not None:
             window = replace(window, size=window.size + self.hops.size)
-        return MemberSide(window, self.predicate, self.columns), MemberSide(window, None, ())
+        predicate = conjunction((*conjuncts(self.predicate), *map(is_made, self.checked)))
+        return MemberSide(window, predicate, self.columns), MemberSide(window, None, ())
+
+
+def is_made(expression: Expression) -> Expression:
+    """A condition that is true if the expression does not fail."""
+    is_null = Call(SqlType.BOOLEAN, "is_null", (expression,))
+    return Call(SqlType.BOOLEAN, "not", (Call(SqlType.BOOLEAN, "is_null", (is_null,)),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Literal
 
 from penstock.engine.expression import Column, Expression
+from penstock.engine.functions import may_raise
 from penstock.engine.plan import (
     AggregateNode,
     ArriveNode,
@@ -47,8 +48,6 @@ from .share_selects import over_stream
 
 Leaving = Literal["told", "announced", "known"]
 """How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""
-
-
 Windowed = ArriveNode | WholeWindowNode | StoredWindowNode
 
 
@@ -186,10 +185,13 @@ def stored(node: ArriveNode | WholeWindowNode, announced: bool) -> PlanNode:
     outputs = own if below.outputs is None else below.outputs
     used = columns_in(*outputs)
     kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
+    fallible = [output for output in outputs if node.hops is not None and may_raise(output)]
+    checked = tuple(over_stream(output, source.stream, places) for output in fallible)
     whole = isinstance(node, WholeWindowNode)
     ticks = node.ticks if isinstance(node, WholeWindowNode) else None
+    changed = ticks is not None
     window = StoredWindowNode(
-        kept, node.window, predicate, announced, node.hops, whole, ticks is not None, label=node.label
+        kept, node.window, predicate, announced, node.hops, whole, changed, (), node.label, checked
     )
     rows = window if ticks is None else AtTicksNode(window, ticks)
     return select(rows, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))

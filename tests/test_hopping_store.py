@@ -267,8 +267,13 @@ def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
 @settings(max_examples=40)
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
-    """Those whose condition fails on a row stop there, the others go on as if they had been alone."""
-    drive_failing(data.draw, asked(FAILING), asked())
+    """Those whose condition or SELECT list fails on a row stop there, also if no boundary sees it; the others
+    go on as if they had been alone."""
+    lists = [
+        "SELECT DISTINCT 6 // k AS n, t FROM s [{w}]{where} {hop}",
+        TEMPLATES[-1].replace(" k,", " 6 % k,"),
+    ]
+    drive_failing(data.draw, asked(FAILING, templates=([*TEMPLATES, *2 * lists], SLIDING)), asked())
 
 
 def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchStrategy[Ask]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_hopping_store import PARTITIONS, RANGES, ROWS, answers_of, asked, drive, drive_failing
 from test_replan import the_other
-from test_shared_select import CONDITIONS, FAILING
+from test_shared_select import FAILING
 from test_window_store import make
 
 import penstock
@@ -60,8 +60,24 @@ def test_drawn_joins_that_come_go_and_change(data: st.DataObject) -> None:
 @settings(max_examples=20)
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
-    """At the instant of the first row on which its condition on a window fails."""
-    drive_failing(data.draw, asked(FAILING, templates=JOINS), asked(CONDITIONS, templates=JOINS))
+    """At the instant of the first row on which its condition on a window, or what it asks of it, fails."""
+    fails = [[*some, *(one.replace("SELECT k,", "SELECT 6 // k AS k,") for one in some)] for some in JOINS]
+    drive_failing(data.draw, asked(FAILING, templates=(fails[0], fails[1])), asked(templates=JOINS))
+
+
+@pytest.mark.parametrize("modes", ["DICO", "CICO"])
+def test_a_row_that_no_boundary_sees_fails_all_the_same(modes: str) -> None:
+    """Whether rows are kept in common or not."""
+    for others in range(2):
+        engine = make()
+        for size in range(others):
+            engine.query(f"SELECT k FROM s [RANGE {size + 3} us] EMIT CHANGES")
+        left = "(SELECT 6 // k AS n FROM s [RANGE 1 us]) AS l"
+        sql = f"SELECT l.n FROM {left} LEFT JOIN r [RANGE 1 us] ON l.n = r.k HOP BY 7 us"
+        query = engine.query(sql, modes=modes)
+        with pytest.raises(penstock.DataError, match="Division by zero"):
+            engine.push("s", {"ts": [1, 2], "k": [1, 0], "v": [1.0] * 2, "t": ["x"] * 2, "b": [True] * 2})
+        assert query._pipeline.error is not None
 
 
 def some_rows(count: int, step: int, seed: int = 7) -> dict[str, Any]:
