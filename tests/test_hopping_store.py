@@ -281,7 +281,7 @@ def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchS
     with ExitStack() as stack:
         cramped(draw, stack)
         waiting = {"s": draw(stream(12)), "r": draw(stream(6))}
-        engine = make(scheduler=scheduler(draw))
+        rows, engine = waiting["s"], make(scheduler=scheduler(draw))
         asks = [draw(failing) for _ in range(draw(st.integers(1, 3)))] + [draw(others)]
         alive = [Running(ask, ask.start(engine), solo(ask, []), True) for ask in asks]
         while left := [name for name, rows in waiting.items() if rows.num_rows]:
@@ -299,7 +299,7 @@ def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchS
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.ask
                     alive.remove(one)
-                    last = bad_instant(piece)
+                    last = bad_instant(rows.slice(0, rows.num_rows - waiting["s"].num_rows))
                     new = answers_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
                     assert all(ts <= last for ts, _ in new), "it went on beyond its failure"
                 else:
