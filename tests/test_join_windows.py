@@ -61,7 +61,7 @@ def test_drawn_joins_that_come_go_and_change(data: st.DataObject) -> None:
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
     """At the instant of the first row on which its condition on a window, or what it asks of it, fails."""
-    fails = [[*some, *(one.replace("SELECT k,", "SELECT 6 // k AS k,") for one in some)] for some in JOINS]
+    fails = [[*some, *(one.replace("SELECT k,", "SELECT 6 // k AS k,", 1) for one in some)] for some in JOINS]
     drive_failing(data.draw, asked(FAILING, templates=(fails[0], fails[1])), asked(templates=JOINS))
 
 
