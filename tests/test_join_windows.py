@@ -179,6 +179,20 @@ def test_unbounded_windows_keep_rows_once(emit: str) -> None:
     assert '"state_bounded": false' in engine.explain(json=True)
 
 
+def test_an_unbounded_window_is_in_common_from_the_start() -> None:
+    """It could never go over later. Who comes when no more rows do is given them all the same."""
+    engine = make()
+    sql = "SELECT DISTINCT k FROM s [RANGE UNBOUNDED] HOP BY {} us EMIT DELTA"
+    engine.query(sql.format(5), modes="CICO")
+    (store,) = engine._runtime.windows
+    push_each(1, 22, engine)
+    engine.advance(26)
+    late = engine.query(sql.format(2), modes="CICO")
+    engine.advance(30)
+    assert answers_of(late) == {(28, (k,)): 1 for k in range(5)}
+    assert list(engine._runtime.windows) == [store] and store.state_rows == 21
+
+
 def test_silence_costs_no_boundaries_of_unbounded_windows() -> None:
     """A year of microseconds between two rows, in a query that says what changes."""
     engine = make()
