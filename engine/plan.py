@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from .expression import Expression
+from .expression import Call, Expression, conjunction, conjuncts
 from .hops import Hops
 from .types import SqlType
-from .window import Window
+from .window import FOREVER, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,10 @@ class StoredWindowNode:
     predicate: over all columns of the stream; None for a ROWS window, in which all rows count.
     announced: rows that enter say by their ets when the -1 comes.
     hops: rows come and leave at boundaries; whole: all that are there are given at each of them; changed: of
-    a ROWS window, at those only at which rows have come.
+    a ROWS window or an unbounded one, at those only at which rows have come.
     partition: columns of the stream, for a ROWS window each.
+    checked: of all columns of the stream, what is made of rows above it at boundaries and may fail: a row on
+    which it does fails when it comes, also if no boundary sees it.
     """
 
     input: SourceNode
@@ -269,11 +271,12 @@ class StoredWindowNode:
     changed: bool = False
     partition: tuple[int, ...] = ()
     label: str = field(default="", compare=False)
+    checked: tuple[Expression, ...] = ()
 
     @property
     def size(self) -> int:
-        assert self.window.size is not None, "what never leaves is not kept"
-        return self.window.size
+        """FOREVER if unbounded, of which whole answers alone are given."""
+        return FOREVER if self.window.size is None else self.window.size
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -287,14 +290,22 @@ class StoredWindowNode:
         What leaves at a boundary is needed until that is over: rows of a RANGE window for a hop more.
         """
         window = self.window
-        if self.hops is not None and window.kind == "range":
-            window = replace(window, size=self.size + self.hops.size)
-        return MemberSide(window, self.predicate, self.columns), MemberSide(window, None, ())
+        if self.hops is not None and window.kind == "range" and window.size is not None:
+            window = replace(window, size=window.size + self.hops.size)
+        predicate = conjunction((*conjuncts(self.predicate), *map(is_made, self.checked)))
+        return MemberSide(window, predicate, self.columns), MemberSide(window, None, ())
+
+
+def is_made(expression: Expression) -> Expression:
+    """A condition that is true if the expression does not fail."""
+    is_null = Call(SqlType.BOOLEAN, "is_null", (expression,))
+    return Call(SqlType.BOOLEAN, "not", (Call(SqlType.BOOLEAN, "is_null", (is_null,)),))
 
 
 @dataclass(frozen=True, slots=True)
 class AtTicksNode:
-    """What a ROWS window holds at each tick; `input` gives it whole where it has changed."""
+    """What a ROWS window or an unbounded one holds at each tick; `input` gives it whole where it has
+    changed."""
 
     input: StoredWindowNode
     ticks: TicksNode

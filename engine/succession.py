@@ -2,9 +2,9 @@
 
 The new plan starts beside the one at work and reads the same streams. When it has seen all that its windows
 hold, it takes over between two pushes, when both have worked off all there is. If it has the same answer
-(another approach to expiry), changes simply go on. If not (ALTER QUERY), the difference between the two
-answers is given first, as of the time the new plan has come to; until then the answers are those of the old
-windows.
+(another approach to expiry), changes simply go on, but for those of an instant that is not over which only
+one of them has said. If not (ALTER QUERY), the difference between the two answers is given first, as of the
+time the new plan has come to; until then the answers are those of the old windows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .batch import Batch
 from .build_operator import Approach
 from .hops import Hops
-from .known_content import begins
+from .known_content import begins, is_known
 from .operators.hop_answer import HopAnswer
 from .operators.sink import Netting, Sink
 from .pipeline import Part, Pipeline
@@ -118,9 +118,14 @@ class Succession:
         if heir.done is None and hops is not None and not self._have_said(pipeline, next_, hops, come, since):
             return
         change: Batch | None = None
+        at = begins(next_.plan, outlet_of(next_))
+        heard = outlet_of(pipeline).punctuation, outlet_of(next_).punctuation
+        if heir.done is None and hops is None and may_be_uneven(pipeline, next_):
+            if at < pipeline.sink.last_ts or heard[0] != heard[1]:
+                return
+            uneven = self._difference(pipeline, next_, at)
+            change = uneven if uneven.length else None
         if heir.done is not None:
-            at = begins(next_.plan, outlet_of(next_))
-            heard = outlet_of(pipeline).punctuation, outlet_of(next_).punctuation
             if at < pipeline.sink.last_ts or heard[0] < heard[1] or (since is not None and at < since):
                 return  # one of them has not heard yet of what the other has, as input-triggered ones may
             if pipeline.sink.is_changes:
@@ -189,6 +194,17 @@ class Succession:
             sink.starts_full |= starts_full(heir.plan)
             sink.net_all(plan_types(heir.plan))
             sink.inputs[0].put(change)
+
+
+def may_be_uneven(pipeline: Pipeline, heir: Pipeline) -> bool:
+    """Whether of an instant that is not over one plan may have said what the other waits with: ROWS windows
+    wait for its end, and what stands above them may know of rows that leave at it."""
+    return (
+        pipeline.sink.is_changes
+        and waits_for_instants(heir.plan)
+        and is_known(pipeline.plan)
+        and is_known(heir.plan)
+    )
 
 
 def outlet_of(pipeline: Pipeline) -> Outlet:

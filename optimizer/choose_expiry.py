@@ -22,6 +22,7 @@ from penstock.engine.plan import (
     PlanNode,
     SelectNode,
     SourceNode,
+    StoredWindowNode,
     TallyNode,
     plan_inputs,
     plan_nodes,
@@ -107,7 +108,8 @@ def is_bounded(join: LifetimeNode | ChangeJoinNode) -> bool:
         return None not in join.sizes
     below = list(plan_nodes(join))
     sources = [node for node in below if isinstance(node, SourceNode)]
-    return len(sources) == sum(isinstance(node, ArriveNode) for node in below)  # none without its window
+    windows = sum(isinstance(node, ArriveNode | StoredWindowNode) for node in below)
+    return len(sources) == windows  # none without its window
 
 
 def reader_of(node: PlanNode) -> Reader | None:

@@ -18,8 +18,11 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
+    plan_inputs,
     plan_nodes,
 )
+
+from .plan_changes import has_ends
 
 HEARS = {
     "promises": "as far as its inputs have come",
@@ -114,6 +117,7 @@ def describe_node(
 
 def hearing(node: AggregateNode | TallyNode, approach: Approach) -> str:
     """How an operator comes to know that rows have left its windows."""
-    if any(isinstance(one, StoredWindowNode) for one in plan_nodes(node)):
+    is_stored = any(isinstance(one, StoredWindowNode) for one in plan_nodes(node))
+    if is_stored and not any(map(has_ends, plan_inputs(node))):
         return "told of each row that leaves"
     return f"expiry heard {HEARS[approach]}"

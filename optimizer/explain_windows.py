@@ -24,7 +24,7 @@ def describe_window(
         "node": kind,
         "window": str(node.window),
         "predicate": None if node.predicate is None else str(node.predicate),
-        "state_bounded": True,
+        "state_bounded": node.window.is_bounded,
     }
     readers = dict.fromkeys(name for one in store.members if one is not member for name in one.readers)
     others = [name for name in readers if name != query]

@@ -1,17 +1,26 @@
-"""Which windows have their rows kept in common: bounded RANGE windows and ROWS windows of queries that do not
-join.
+"""Which windows have their rows kept in common: RANGE and ROWS windows, wherever a window of a query's own
+would keep rows.
 
 All of one stream and kind share, whatever their sizes, hops, filters and columns
-(engine/operators/window_store.py, rows_store.py). What
+(engine/operators/window_store.py, rows_store.py), below joins too. What
 comes out of such a window says itself when rows leave, so that nobody above it keeps them for that: no Expire
 is needed, and an aggregate keeps its groups alone.
+
+    a [RANGE 5] LEFT JOIN b [RANGE 9]      both, in place of two Expires
+    a [RANGE 5] JOIN b [ROWS 9]            b; a's rows carry their ends past a window that keeps none
+    a [RANGE 5] JOIN b [RANGE 9]           neither: a join that queries share keeps its rows once itself
+    the same with HOP BY, window at a time: both
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 from penstock.engine.expression import Column, Expression
+from penstock.engine.functions import may_raise
 from penstock.engine.plan import (
     AggregateNode,
     ArriveNode,
@@ -26,6 +35,7 @@ from penstock.engine.plan import (
     StoredWindowNode,
     TallyNode,
     TicksNode,
+    UnionNode,
     WholeWindowNode,
     map_inputs,
     plan_inputs,
@@ -36,15 +46,16 @@ from .plan_changes import has_ends, may_withdraw, select
 from .prune_columns import columns_in, moved_all
 from .share_selects import over_stream
 
+Leaving = Literal["told", "announced", "known"]
+"""How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""
+Windowed = ArriveNode | WholeWindowNode | StoredWindowNode
+
 
 def share_windows(plan: PlanNode) -> PlanNode:
-    """The plan with its windows kept together with others'; as it is if it has joins, or speaks of hops that
-    are not over."""
-    joins = MemberNode | ChangeJoinNode | LifetimeNode
-    for node in plan_nodes(plan):
-        if isinstance(node, joins) or (isinstance(node, ArriveNode) and node.taat):
-            return plan
-    return share(plan, False)
+    """The plan with its windows kept together with others'; as it is if it speaks of hops not over yet."""
+    if any(isinstance(node, ArriveNode | LifetimeNode) and node.taat for node in plan_nodes(plan)):
+        return plan
+    return share(plan)
 
 
 def shared_streams(plan: PlanNode) -> frozenset[str]:
@@ -53,41 +64,58 @@ def shared_streams(plan: PlanNode) -> frozenset[str]:
 
 
 def readers_of(plan: PlanNode) -> frozenset[PlanNode]:
-    """What reads the windows of a plan that shares none: its lowest aggregates, or all of it.
+    """What reads the windows of a plan that shares none: the lowest aggregates, set operations and joins, or
+    all of it.
 
     Queries of which that is the same have it run once, whatever they do with it.
     """
-    found: set[PlanNode] = set()
+    return frozenset(reader for _, reader in read_windows(plan))
 
-    def look(node: PlanNode, reader: PlanNode) -> None:
-        if isinstance(node, ArriveNode | WholeWindowNode):
-            found.add(reader)
+
+def read_windows(plan: PlanNode) -> Iterator[tuple[Windowed, PlanNode]]:
+    """The windows of a plan, each with what reads it."""
+
+    def look(node: PlanNode, reader: PlanNode) -> Iterator[tuple[Windowed, PlanNode]]:
+        if isinstance(node, Windowed):
+            yield node, reader
         for below in plan_inputs(node):
-            look(below, node if isinstance(node, AggregateNode) else reader)
+            is_reader = isinstance(node, AggregateNode | TallyNode | ChangeJoinNode)
+            yield from look(below, node if is_reader else reader)
 
-    look(plan, plan)
-    return frozenset(found)
+    return look(plan, plan)
 
 
 def is_better_alone(plan: PlanNode) -> bool:
     """Whether a plan that shares its windows costs more time than one that does not, if nobody else has any.
 
     An aggregate that keeps of each row its group and value need not look at the row again when it leaves. At
-    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied.
+    boundaries, over RANGE windows, that is so of set operations too, and whole ones give rows uncopied. A
+    plan with an unbounded window could never go over later: it would lack the rows before.
     """
-    nodes = list(plan_nodes(plan))
-    windows = [node for node in nodes if isinstance(node, StoredWindowNode)]
-    is_range = any(window.hops is not None and window.window.kind == "range" for window in windows)
-    return any(isinstance(node, AggregateNode) for node in nodes) or (
-        is_range and (any(isinstance(node, TallyNode) for node in nodes) or any(one.whole for one in windows))
+    stored = [(one, reader) for one, reader in read_windows(plan) if isinstance(one, StoredWindowNode)]
+    if any(not window.window.is_bounded for window, _ in stored):
+        return False
+    return any(
+        isinstance(reader, AggregateNode)
+        or (
+            window.hops is not None
+            and window.window.kind == "range"
+            and (window.whole or isinstance(reader, TallyNode))
+        )
+        for window, reader in stored
     )
 
 
-def share(node: PlanNode, announced: bool) -> PlanNode:
-    """announced: whoever reads it wants to be told by rows that enter when they will leave."""
+def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
+    """The same with windows in common; leaving: how whoever reads it hears of rows that leave."""
     match node:
-        case ArriveNode() | WholeWindowNode() if is_bounded(node) and isinstance(node.input, SelectNode):
-            return stored(node, node.input, announced)
+        case MemberNode() | LifetimeNode():
+            return node
+        case ArriveNode(input=SelectNode()):
+            is_kept = is_bounded(node) and leaving != "known"
+            return stored(node, leaving == "announced") if is_kept else node
+        case WholeWindowNode(input=SelectNode()):
+            return stored(node, False)
         case (
             ArriveNode(input=SourceNode() as source)
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
@@ -98,16 +126,19 @@ def share(node: PlanNode, announced: bool) -> PlanNode:
                 AtTicksNode(stored_rows(node, named(source)), ticks) if node.window.kind == "rows" else node
             )
         case ExpireNode():
-            shared = share(node.input, False)
+            shared = share(node.input)
             return ExpireNode(shared) if has_ends(shared) else shared
         case AggregateNode():
             announced = wants_ends(node)
-            shared = share(node.input, announced)
-            return replace(node, input=shared, withdrawn=may_withdraw(shared), announced=announced)
-        case SelectNode():
-            return replace(node, input=share(node.input, announced))
+            shared = share(node.input, "announced" if announced else "told")
+            withdrawn = node.whole is None and may_withdraw(shared)
+            return replace(node, input=shared, withdrawn=withdrawn, announced=announced)
+        case SelectNode() | UnionNode():
+            return map_inputs(node, partial(share, leaving=leaving))
+        case ChangeJoinNode(kind="inner", whole=None):
+            return map_inputs(node, partial(share, leaving="known"))
         case _:
-            return map_inputs(node, lambda below: share(below, False))
+            return map_inputs(node, share)
 
 
 def stored_rows(node: ArriveNode | WholeWindowNode, source: SourceNode) -> StoredWindowNode:
@@ -142,16 +173,25 @@ def wants_ends(node: AggregateNode) -> bool:
     )
 
 
-def stored(node: ArriveNode | WholeWindowNode, below: SelectNode, announced: bool) -> PlanNode:
-    """A window over a select of a stream, as one of whole rows with the select's outputs made above it."""
+def stored(node: ArriveNode | WholeWindowNode, announced: bool) -> PlanNode:
+    """A RANGE window over a select of a stream, as one of whole rows with the select's outputs made above
+    it."""
+    below = node.input
+    assert isinstance(below, SelectNode) and isinstance(below.input, SourceNode), "a window over a stream"
     source = below.input
-    assert isinstance(source, SourceNode), "a window over a stream"
     places = tuple(range(len(source.types))) if source.columns is None else source.columns
     predicate = None if below.predicate is None else over_stream(below.predicate, source.stream, places)
     own: tuple[Expression, ...] = tuple(Column(type_, i, f"#{i}") for i, type_ in enumerate(source.types))
     outputs = own if below.outputs is None else below.outputs
     used = columns_in(*outputs)
     kept = SourceNode(source.stream, tuple(source.types[i] for i in used), tuple(places[i] for i in used))
+    fallible = [output for output in outputs if node.hops is not None and may_raise(output)]
+    checked = tuple(over_stream(output, source.stream, places) for output in fallible)
     whole = isinstance(node, WholeWindowNode)
-    window = StoredWindowNode(kept, node.window, predicate, announced, node.hops, whole, label=node.label)
-    return select(window, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))
+    ticks = node.ticks if isinstance(node, WholeWindowNode) else None
+    changed = ticks is not None
+    window = StoredWindowNode(
+        kept, node.window, predicate, announced, node.hops, whole, changed, (), node.label, checked
+    )
+    rows = window if ticks is None else AtTicksNode(window, ticks)
+    return select(rows, None, moved_all(outputs, {column: place for place, column in enumerate(used)}))

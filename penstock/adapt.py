@@ -224,7 +224,7 @@ class Adapter:
         approach = choose_expiry(pipeline, engine._weights)
         if approach == pipeline.approach or engine._runtime.is_replanned(query.name):
             return
-        planned = engine._plan(query._bound, query._counting, query.name, approach)
+        planned = self.alter(query, engine._plan(query._bound, query._counting, query.name, approach))
         query._keep_complete_from()
         engine._runtime.replan(query.name, planned.node, approach, complete_from)
 

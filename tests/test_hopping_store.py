@@ -9,8 +9,10 @@ shared.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any
 from unittest import mock
 
@@ -57,7 +59,7 @@ MODES = ["auto", "auto", "DIDO", "DICO", "CICO", "CIDO"]
 EVERY_INSTANT = Hops(1)
 PARTITIONS = [f"PARTITION BY {by} ROWS {size}" for by in ("k", "t", "k, b") for size in (1, 2, 4)]
 ROWS = [*(f"ROWS {size}" for size in (1, 2, 3, 5, 9)), "RANGE 5 us"]
-RANGES = [f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)]
+RANGES = [*(f"RANGE {size} us" for size in (1, 2, 3, 5, 5, 9, 20)), "RANGE UNBOUNDED"]
 
 
 @dataclass(frozen=True)
@@ -79,15 +81,26 @@ class Ask:
 
 
 @st.composite
-def asked(draw: st.DrawFn, conditions: list[str] = CONDITIONS, windows: list[str] = RANGES) -> Ask:
+def asked(
+    draw: st.DrawFn,
+    conditions: list[str] = CONDITIONS,
+    windows: list[str] = RANGES,
+    templates: tuple[list[str], list[str]] = (TEMPLATES, SLIDING),
+) -> Ask:
+    """templates: of hopping queries and of sliding ones."""
+    hopping, sliding = templates
     where = draw(st.one_of(st.just(""), st.sampled_from(conditions).map(" WHERE {}".format)))
     both = draw(st.sampled_from(windows)), draw(st.sampled_from(windows))
     if draw(st.integers(0, 2 if windows is PARTITIONS else 4)) == 0:
-        return Ask(draw(st.sampled_from(SLIDING)).replace("{where}", where), both)
+        return Ask(draw(st.sampled_from(sliding)).replace("{where}", where), both)
     hops = Hops(draw(st.sampled_from([1, 2, 3, 5, 7])), draw(st.sampled_from([0, 0, 2])))
     hop = f"HOP BY {hops.size} us ORIGIN TIMESTAMP '1970-01-01 00:00:00.00000{hops.origin}'"
-    template = draw(st.sampled_from(TEMPLATES)).replace("{where}", where).replace("{hop}", hop)
+    template = draw(st.sampled_from(hopping)).replace("{where}", where).replace("{hop}", hop)
     return Ask(template, both, draw(st.sampled_from(MODES)), hops)
+
+
+History = list[Callable[[penstock.Engine], Any]]
+"""What engines have been told: rows, and how far time has come."""
 
 
 def answers_of(query: penstock.Query) -> Counter[Any]:
@@ -132,24 +145,22 @@ class Running:
                 answers = [Counter({k: n for k, n in one.items() if k[0] == instant}) for one in self.seen]
             assert answers[0] == answers[1], f"{self.ask} at {instant}, exact from {begin}"
 
-    def alter(self, size: str, come: pa.Table, now: int | None) -> None:
+    def alter(self, size: str, history: History) -> None:
         """From now on with another window, and held against a query that always had that."""
         engine = self.query._engine
         engine.execute(f"ALTER QUERY {self.query.name} SET WINDOW {size}")
         window = f"RANGE {size}" if "us" in size else f"ROWS {size.split()[0]}"
         self.ask = replace(self.ask, windows=(window, window))
-        self.solo, self.from_start = solo(self.ask, come, now), False
+        self.solo, self.from_start = solo(self.ask, history), False
         self.seen[1].clear()
 
 
-def solo(ask: Ask, come: pa.Table, now: int | None) -> penstock.Engine:
+def solo(ask: Ask, history: History) -> penstock.Engine:
     """An engine for one query, which has seen what had come by now."""
     engine = make(sharing="unshared")
     ask.start(engine, name="alone")
-    if come.num_rows:
-        engine.push("s", come)
-    if now is not None:
-        engine.advance(now)
+    for step in history:
+        step(engine)
     return engine
 
 
@@ -164,61 +175,69 @@ def redrawn_modes(draw: Any, stack: ExitStack) -> None:
     stack.enter_context(mock.patch.object(Watch, "look", look))
 
 
-def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
-    """Drawn queries that come, go and change."""
+def times_of(rows: pa.Table) -> list[int]:
+    return rows["ts"].cast(pa.int64()).to_pylist()
+
+
+def drive(draw: Any, asks: st.SearchStrategy[Ask], sizes: list[str], names: str = "s") -> None:
+    """Drawn queries over streams of these names that come, go and change."""
     with ExitStack() as stack:
         cramped(draw, stack)
         redrawn_modes(draw, stack)
-        rows = draw(stream())
+        waiting = {name: draw(stream(25 // len(names))) for name in names}
+        end = max(max(times_of(rows)) for rows in waiting.values())
+        come = dict.fromkeys(names, BEGINNING)
         engine = make(scheduler=scheduler(draw))
         engine._adapter.look_at_modes_after = 0
+        history: History = []
         running: list[Running] = []
 
-        def add(at: int, now: int | None) -> None:
-            ask = draw(asked(windows=windows))
+        def add() -> None:
+            ask = draw(asks)
             if running and draw(st.integers(0, 3)) == 0:  # the same again has its windows run once
                 ask = draw(st.sampled_from(running)).ask
-            alone, come = solo(ask, rows.slice(0, at), now), BEGINNING
-            if at:
-                come = rows["ts"].cast(pa.int64())[at - 1].as_py() if now is None else now
-            running.append(Running(ask, ask.start(engine), alone, not at, come))
+            one = Running(ask, ask.start(engine), solo(ask, history), not history, min(come.values()))
+            running.append(one)
+
+        def do(step: Callable[[penstock.Engine], Any]) -> None:
+            history.append(step)
+            for one in (engine, *(asked.solo for asked in running)):
+                step(one)
 
         for _ in range(draw(st.integers(1, 3))):
-            add(0, None)
-        at, now = 0, None
-        while at < rows.num_rows:
-            piece = rows.slice(at, draw(st.integers(1, 8)))
-            for one in (engine, *(asked.solo for asked in running)):
-                one.push("s", piece)
-            at += piece.num_rows
-            now = None
-            if draw(st.integers(0, 2)) == 0:
-                last = piece["ts"].cast(pa.int64())[-1].as_py()
-                following = rows["ts"].cast(pa.int64())[at].as_py() if at < rows.num_rows else last + 30
+            add()
+        while left := [name for name in names if waiting[name].num_rows]:
+            name = draw(st.sampled_from(left))
+            piece = waiting[name].slice(0, draw(st.integers(1, 8)))
+            waiting[name] = waiting[name].slice(piece.num_rows)
+            do(methodcaller("push", name, piece))
+            come[name] = times_of(piece)[-1]
+            last = max(come.values())
+            next_ = [times_of(rows)[0] for rows in waiting.values() if rows.num_rows]
+            following = min(next_, default=last + 30)
+            if last <= following and draw(st.integers(0, 2)) == 0:
                 now = draw(st.integers(last, following))
-                for one in (engine, *(asked.solo for asked in running)):
-                    one.advance(now)
+                do(methodcaller("advance", now))
+                come = dict.fromkeys(names, now)
             engine._runtime._check()
             for one in running:
                 one.check()
             if len(running) > 1 and draw(st.integers(0, 3)) == 0:
                 running.pop(draw(st.integers(0, len(running) - 1))).query.drop()
             if len(running) < 6 and draw(st.booleans()):
-                add(at, now)
-            if draw(st.integers(0, 4)) == 0:
-                draw(st.sampled_from(running)).alter(draw(st.sampled_from(sizes)), rows.slice(0, at), now)
+                add()
+            one = draw(st.sampled_from(running))
+            if draw(st.integers(0, 4)) == 0 and "RANGE UNBOUNDED" not in one.ask.windows:
+                one.alter(draw(st.sampled_from(sizes)), history)
             if draw(st.integers(0, 5)) == 0:
-                names = [one.query.name for one in running]
+                kept = [one.query.name for one in running]
                 engine = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
-                for one, name in zip(running, names, strict=True):
+                for one, name in zip(running, kept, strict=True):
                     one.query = engine.queries[name]
-        end = rows["ts"].cast(pa.int64())[-1].as_py()
         if draw(st.booleans()):  # else whatever is left in the windows stays there
             end += 60
-            for one in (engine, *(asked.solo for asked in running)):
-                one.advance(end)
-        for one in (engine, *(asked.solo for asked in running)):
-            one.close()
+            do(methodcaller("advance", end))
+        do(methodcaller("close"))
         for one in running:
             one.check()
             one.check_answers(end)
@@ -228,50 +247,59 @@ def drive(draw: Any, windows: list[str], sizes: list[str]) -> None:
 @settings(max_examples=120)
 @given(st.data())
 def test_drawn_queries_that_come_go_and_change(data: st.DataObject) -> None:
-    drive(data.draw, RANGES, ["2 us", "4 us", "11 us"])
+    drive(data.draw, asked(), ["2 us", "4 us", "11 us"])
 
 
 @settings(max_examples=80)
 @given(st.data())
 def test_drawn_queries_over_rows_windows(data: st.DataObject) -> None:
     with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
-        drive(data.draw, ROWS, ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
+        drive(data.draw, asked(windows=ROWS), ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
 
 
 @settings(max_examples=120)
 @given(st.data())
 def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
     with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
-        drive(data.draw, PARTITIONS, ["2 ROWS", "11 us"])
+        drive(data.draw, asked(windows=PARTITIONS), ["2 ROWS", "11 us"])
 
 
 @settings(max_examples=40)
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
-    """Those whose condition fails on a row stop there, the others go on as if they had been alone."""
-    draw = data.draw
+    """Those whose condition or SELECT list fails on a row stop there, also if no boundary sees it; the others
+    go on as if they had been alone."""
+    lists = [
+        "SELECT DISTINCT 6 // k AS n, t FROM s [{w}]{where} {hop}",
+        TEMPLATES[-1].replace(" k,", " 6 % k,"),
+    ]
+    drive_failing(data.draw, asked(FAILING, templates=([*TEMPLATES, *2 * lists], SLIDING)), asked())
+
+
+def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchStrategy[Ask]) -> None:
+    """Rows of s, on which some queries fail, and of r."""
     with ExitStack() as stack:
         cramped(draw, stack)
-        rows = draw(stream(12))
-        engine = make(scheduler=scheduler(draw))
-        asks = [draw(asked(FAILING)) for _ in range(draw(st.integers(1, 3)))] + [draw(asked())]
-        alive = [Running(ask, ask.start(engine), solo(ask, rows.slice(0, 0), None), True) for ask in asks]
-        at = 0
-        while at < rows.num_rows:
-            piece = rows.slice(at, draw(st.integers(1, 8)))
-            at += piece.num_rows
+        waiting = {"s": draw(stream(12)), "r": draw(stream(6))}
+        rows, engine = waiting["s"], make(scheduler=scheduler(draw))
+        asks = [draw(failing) for _ in range(draw(st.integers(1, 3)))] + [draw(others)]
+        alive = [Running(ask, ask.start(engine), solo(ask, []), True) for ask in asks]
+        while left := [name for name, rows in waiting.items() if rows.num_rows]:
+            name = draw(st.sampled_from(left))
+            piece = waiting[name].slice(0, draw(st.integers(1, 8)))
+            waiting[name] = waiting[name].slice(piece.num_rows)
             failed = False
             try:
-                engine.push("s", piece)
+                engine.push(name, piece)
             except penstock.DataError:
                 failed = True
             for one in list(alive):
                 try:
-                    one.solo.push("s", piece)
+                    one.solo.push(name, piece)
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.ask
                     alive.remove(one)
-                    last = bad_instant(piece)
+                    last = bad_instant(rows.slice(0, rows.num_rows - waiting["s"].num_rows))
                     new = answers_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
                     assert all(ts <= last for ts, _ in new), "it went on beyond its failure"
                 else:

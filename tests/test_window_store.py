@@ -74,8 +74,9 @@ def stream(draw: st.DrawFn, most: int = 25) -> pa.Table:
 
 
 def make(**options: Any) -> penstock.Engine:
+    """With a stream s, and one like it, r."""
     engine = penstock.Engine(**options)
-    engine.execute(DECLARE)
+    engine.execute(f"{DECLARE}; {DECLARE.replace('STREAM s', 'STREAM r')}")
     return engine
 
 

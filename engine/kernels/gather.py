@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .copy_bytes import copy_bytes
 from .jit import kernel
 
 
@@ -45,7 +46,5 @@ def gather_text(starts, base, data, data_base, rows, offsets):  # type: ignore[n
     out = np.empty(offsets[len(rows)], np.uint8)
     for i in range(len(rows)):
         source = starts[rows[i] - base] - data_base
-        for k in range(offsets[i], offsets[i + 1]):
-            out[k] = data[source]
-            source += 1
+        copy_bytes(out, offsets[i], data, source, offsets[i + 1] - offsets[i])
     return out

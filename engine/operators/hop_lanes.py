@@ -24,18 +24,23 @@ from ..lineage import Demand
 from ..queue import BEGINNING
 from ..roster import Roster
 from ..shelf import Shelf
+from ..window import FOREVER
 from ..window_member import WindowMember
 from .side import Side
 from .window_lanes import EARLIEST, Lane, Runs, WindowChanges, index_lane
+
+BATCH_ROWS = 128  # that take as much as a batch besides its rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HopLane(Lane):
     """Members with windows and hops of one size, to which boundaries from `since` on are still to be told;
-    BEGINNING: they know of all before. whole: they are given all rows at each boundary."""
+    BEGINNING: they know of all before. whole: they are given all rows at each boundary; changed: only where
+    rows have come."""
 
     hops: Hops
     whole: bool
+    changed: bool
     since: int
     is_new: bool
 
@@ -52,23 +57,31 @@ class HopLane(Lane):
             return 0
         low = reach_of(self, begin) if self.whole else begin - self.size
         total = sum(len(between(shelf, low, end)) for shelf in side.shelves)
-        return total * min((end - begin) // self.hops.size, total) if self.whole else 2 * total
+        if not self.whole:
+            return 2 * total
+        boundaries = (end - begin) // self.hops.size
+        if self.changed:
+            new = sum(len(between(shelf, begin, end)) for shelf in side.shelves)
+            return total * min(boundaries, new + self.is_new)
+        if self.size == FOREVER:  # all see something, and be it little
+            return (total + BATCH_ROWS) * boundaries if total else 0
+        return total * min(boundaries, total)
 
 
 def hop_lanes_of(members: Roster, demand: Demand, side: Side) -> list[HopLane]:
     """Members whose windows are told of together; demand: of all of them, one row each."""
-    found: dict[tuple[int, Hops, bool, int, bool], list[int]] = {}
+    found: dict[tuple[int, Hops, bool, bool, int, bool], list[int]] = {}
     for i, one in enumerate(members.members):
         assert isinstance(one, WindowMember) and one.node.hops is not None, "a window of a hopping query"
         since = BEGINNING if one.begun else one.since
-        key = one.node.size, one.node.hops, one.node.whole, since, not one.begun
+        key = one.node.size, one.node.hops, one.node.whole, one.node.changed, since, not one.begun
         found.setdefault(key, []).append(i)
     lanes = []
-    for (size, hops, whole, since, is_new), here in found.items():
+    for (size, hops, whole, changed, since, is_new), here in found.items():
         own = Demand(demand.low[here], demand.high[here], demand.bits[here])
         index = None if whole else index_lane(own, side)
         some = [one for i in here if isinstance(one := members.members[i], WindowMember)]
-        lanes.append(HopLane(size, some, own, index, hops, whole, since, is_new))
+        lanes.append(HopLane(size, some, own, index, hops, whole, changed, since, is_new))
     return lanes
 
 
@@ -114,21 +127,25 @@ def windows_at_hops(
     side: Side, lane: HopLane, place: int, told: int, end: int
 ) -> Iterator[tuple[int, int, NDArray]]:
     """What each boundary after what was told, up to `end`, sees in the window of one of a lane's members: the
-    boundary, the number of the first row, references to the rows. Boundaries that see none are left out."""
+    boundary, the number of the first row, references to the rows. Boundaries that see none are left out, and
+    those that see nothing new if the lane asks for that."""
     size, hops, begin = lane.size, lane.hops, lane.before(told)
     member = lane.members[place]
     ts, refs = rows_between(side, lane.demand, place, reach_of(lane, begin), end)
-    boundary = begin + hops.size
+    boundary, known = begin + hops.size, begin - size if lane.is_new else begin
     while boundary <= end:
-        first, last = ts.searchsorted([boundary - size, boundary], side="right").tolist()
-        if first < last:
+        since = max(boundary - size, EARLIEST)
+        first, last, old = ts.searchsorted([since, boundary, max(known, EARLIEST)], side="right").tolist()
+        if first < last and (last > old or not lane.changed):
             yield boundary, member.number + first, refs[first:last]
+        known = boundary
+        if first < last and not lane.changed:
             boundary += hops.size
         elif last < len(ts):
             boundary = hops.first(int(ts[last]))
         else:
             break
-    member.number += int(ts.searchsorted(reach_of(lane, end), side="right"))
+    member.number += int(ts.searchsorted(max(reach_of(lane, end), EARLIEST), side="right"))
 
 
 def rows_between(side: Side, demand: Demand, place: int, after: int, until: int) -> tuple[NDArray, NDArray]:
