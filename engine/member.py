@@ -50,8 +50,9 @@ class Member:
 
     def __post_init__(self) -> None:
         self.become(self.node)
-        self.started = [BEGINNING] * len(self.sizes)
-        self.begin_anew()
+        sides = len(self.sizes)
+        self.started, self.missing = [BEGINNING] * sides, [BEGINNING] * sides
+        self.filled, self.born = [None] * sides, [0] * sides
 
     @property
     def query(self) -> str:
