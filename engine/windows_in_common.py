@@ -36,7 +36,7 @@ class WindowsInCommon:
     def share(self, node: StoredWindowNode, number: int, part: Part) -> Outlet:
         """A member of the operator that keeps the stream's rows, which is set up if there is none."""
         stream = node.input.stream
-        kind = "partitions" if node.partition else node.window.kind
+        kind = "partitions" if node.partition else "others"
         store = self._found.get((stream, kind))
         if store is None:
             store = self._found[stream, kind] = self._open(stream, kind)
@@ -54,11 +54,8 @@ class WindowsInCommon:
         runtime, ingest = self._runtime, self._runtime.streams[stream]
         queue, types = runtime.tapped(stream), ingest.schema.types
         store: StreamStore
-        if kind == "rows":  # imported when it is first asked for: a query that does without starts faster
-            from .operators.rows_store import RowsStore
-
-            store = RowsStore(stream, types, queue, ingest.rows_in > 0)
-        elif kind == "partitions":
+        # imported when it is first asked for: a query that does without starts faster
+        if kind == "partitions":
             from .operators.partition_store import PartitionStore
 
             store = PartitionStore(stream, types, queue, ingest.rows_in > 0)

@@ -116,11 +116,21 @@ def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
             return [(int(ends[0]), 0, NO_ROWS)]
         return [(int(end), 0, np.flatnonzero(ends == end)) for end in np.unique(ends)]
     ends = np.where(needed.lifetime == 0, 0, ends)
-    distinct, lot = np.unique(np.stack([ends, needed.rows]), axis=1, return_inverse=True)
-    lot = lot.reshape(-1)
+    limits = distinct(needed.rows)
+    if len(limits) == 1:
+        return [(end, limits[0], np.flatnonzero(ends == end)) for end in distinct(ends)]
     return [
-        (end, limit, np.flatnonzero(lot == number)) for number, (end, limit) in enumerate(distinct.T.tolist())
+        (end, limit, rows)
+        for limit in limits
+        for end in distinct(ends)
+        if len(rows := np.flatnonzero((ends == end) & (needed.rows == limit)))
     ]
+
+
+def distinct(values: NDArray) -> list[int]:
+    """The values there are, in order; most often one."""
+    found: list[int] = (values[:1] if (values == values[:1]).all() else np.unique(values)).tolist()
+    return found
 
 
 def ends_of(side: Side, lifetime: NDArray) -> NDArray:
