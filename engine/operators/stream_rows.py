@@ -1,8 +1,9 @@
 """The rows of a stream that are kept once for all windows over it, found by reference or by place.
 
 In:      rows of the stream, as a side of a join takes them in (see side.py).
-Kept:    each row some window needs, on the shelf of its lifetime in time and by place.
-Dropped: by the store, when it has told of all that left.
+Kept:    each row some window needs, on the shelf of its lifetime in time and by place, or apart if only
+         windows of partitions need it (see rows_apart.py).
+Dropped: when the store has told of all that left.
 
 A row's place is how many rows of the stream came before it. A ROWS window looks at all rows: where there is
 one, all rows from some place on are there, on whatever shelves.
@@ -25,10 +26,12 @@ from ..kernels.pairs import ROW_BITS
 from ..operator import Counters
 from ..plan import CommonSide
 from ..queue import BEGINNING, Queue
+from ..shelves_view import ShelvesView
 from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
 from ..window_member import WindowMember
 from .examined import Examined
+from .rows_apart import RowsApart, is_among, rows_on
 from .side import Side, places_on
 
 Views = dict[int, View]
@@ -41,6 +44,7 @@ class StreamRows:
     def __init__(self, stream: str, types: Sequence[SqlType], queue: Queue, counters: Counters) -> None:
         self.side = Side(0, CommonSide(stream, "range", ()), types, queue, None)
         self.side.index_kind = NO_INDEX
+        self.apart = RowsApart()
         self.over = 0
         """Rows below this place are of instants that are over."""
         self._counters = counters
@@ -55,6 +59,23 @@ class StreamRows:
         side.arrive(examined)
         if examined is not None:
             self._counters.rows_in += examined.batch.length
+
+    def forget(self, now: int, firsts: Sequence[tuple[int, int]], needed: NDArray) -> None:
+        """Drop the rows that are in no window.
+
+        firsts: of ROWS windows, in order of size, and the first place whose row they need on a shelf; needed:
+        the places of rows that windows of partitions need.
+        """
+        let_go = []
+        for shelf in self.side.shelves:
+            first = min((place for size, place in firsts if size <= shelf.rows), default=0)
+            row, tail = shelf.expired(now, first + shelf.rows - 1), shelf.store.ts.tail
+            if row > tail:
+                if len(needed):
+                    there = is_among(places_on(shelf).run(tail, row), needed)
+                    let_go.append(rows_on(shelf, np.flatnonzero(there) + tail))
+                shelf.drop(row)
+        self.apart.keep(self.side, let_go, needed)
 
     @property
     def come(self) -> int:
@@ -95,15 +116,36 @@ class StreamRows:
                 lowest = min(lowest, int(places[0]))
         return lowest if found < 0 else found
 
+    @property
+    def places(self) -> NDArray:
+        """Of all rows that are there, in order."""
+        shelves = [places_on(shelf).live for shelf in self.side.shelves]
+        found: NDArray = np.sort(np.concatenate([self.apart.places, *shelves]))
+        return found
+
     def whole_from(self, born: int) -> int:
         """The place from which on all rows are there, with all columns that were stored by this change of
         them (see side.py)."""
+        assert not len(self.apart), "rows that newcomers do not find"
         shelves = self.side.shelves
         places = np.concatenate([NO_ROWS, *(places_on(shelf).live for shelf in shelves)])
         births = np.concatenate([NO_ROWS, *(births_of(shelf) for shelf in shelves)])
         places = np.sort(places[births >= born])
         is_there = places == np.arange(self.come - len(places), self.come)
         return self.come - int(is_there[::-1].cumprod().sum())
+
+    def refs_at(self, places: NDArray) -> NDArray:
+        """References to rows that are there, at places in order, on shelves or apart."""
+        refs = np.full(len(places), -1)
+        shelves = self.side.shelves if self.apart.shelf is None else [*self.side.shelves, self.apart.shelf]
+        for number, shelf in enumerate(shelves):
+            own = places_on(shelf)
+            if len(own):
+                at = np.minimum(own.live.searchsorted(places), len(own) - 1)
+                there = np.flatnonzero(own.live[at] == places)
+                refs[there] = at[there] + (own.tail + (number << ROW_BITS))
+        assert bool((refs >= 0).all()), "a row is missing"
+        return refs
 
     def times_between(self, first: int, end: int) -> NDArray:
         """The times of the rows at places [first, end), all of which are there."""
@@ -139,12 +181,23 @@ class StreamRows:
 
     # -- to members ---------------------------------------------------------------------------------
 
-    def columns(self, member: WindowMember, known: Views) -> list[View]:
-        """The columns that a member asks for, as they are now; those looked up are added to the known."""
+    def columns(self, member: WindowMember, known: Views, is_apart: bool = False) -> list[View]:
+        """The columns that a member asks for, as they are now; those looked up are added to the known.
+
+        is_apart: also of the rows that are kept apart.
+        """
         for column in member.node.columns:
             if column not in known:
-                known[column] = self.side.view(column)
+                known[column] = self._with_apart(column) if is_apart else self.side.view(column)
         return [known[column] for column in member.node.columns]
+
+    def _with_apart(self, column: int) -> View:
+        if self.apart.shelf is None:
+            return self.side.view(column)
+        slot = self.side.columns.index(column)
+        shelves = [*self.side.shelves, self.apart.shelf]
+        views: list[View] = [shelf.store.columns[slot].view() for shelf in shelves]
+        return ShelvesView(views, ARROW_TYPES[self.side.types[column]])
 
     def give(
         self,
@@ -154,18 +207,25 @@ class StreamRows:
         sign: NDArray,
         refs: NDArray,
         ets: NDArray | None = None,
+        is_apart: bool = False,
     ) -> None:
         """Pass changes on to a member."""
         if len(ts):
-            columns = [Gather(view, refs) for view in self.columns(member, views)]
+            columns = [Gather(view, refs) for view in self.columns(member, views, is_apart)]
             self._put(member, Batch(ts, columns, sign if sign.min() < 0 else None, ets))
 
     def show(
-        self, member: WindowMember, views: Views, boundary: int, refs: NDArray, first: int | None
+        self,
+        member: WindowMember,
+        views: Views,
+        boundary: int,
+        refs: NDArray,
+        first: int | None,
+        is_apart: bool = False,
     ) -> None:
         """Give a member all rows that are in its window at a boundary; first: the number of the first."""
         if len(refs):
-            columns = [Gather(view, refs) for view in self.columns(member, views)]
+            columns = [Gather(view, refs) for view in self.columns(member, views, is_apart)]
             self._put(member, Batch(all_at(boundary, len(refs)), columns), first)
 
     def show_run(self, member: WindowMember, views: Views, boundary: int, first: int, end: int) -> None:
@@ -188,13 +248,22 @@ class StreamRows:
 
     def content(self, member: WindowMember, refs: NDArray, now: int, ends: NDArray | None = None) -> Batch:
         """Rows as a member asks for them, as if they came now."""
-        if not len(self.side):
-            return Batch(refs[:0], [pa.nulls(0, ARROW_TYPES[type_]) for type_ in member.node.input.types])
-        columns = [Gather(view, refs) for view in self.columns(member, {})]
+        if not len(refs):
+            return Batch(refs, [pa.nulls(0, ARROW_TYPES[type_]) for type_ in member.node.input.types])
+        columns = [Gather(view, refs) for view in self.columns(member, {}, bool(member.node.partition))]
         return Batch(np.full(len(refs), now), columns, None, ends)
 
+    def __len__(self) -> int:
+        return len(self.side) + len(self.apart)
+
+    @property
+    def nbytes(self) -> int:
+        return self.side.nbytes + self.apart.nbytes
+
     def _check(self) -> None:
+        self.side._check()
+        self.apart._check()
+        places = self.places
         assert self.over <= self.come, "an instant is over of which rows have not come"
-        places = np.sort(np.concatenate([NO_ROWS, *(places_on(shelf).live for shelf in self.side.shelves)]))
         assert bool((np.diff(places) > 0).all()), "a row is kept twice"
         assert not len(places) or (places[0] >= 0 and places[-1] < self.come), "a row that has not come"

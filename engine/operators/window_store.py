@@ -38,6 +38,7 @@ from ..window_member import WindowMember
 from .stored_side import rearrange
 from .stream_rows import StreamRows
 from .take_rows import Fault, take_rows
+from .tell_partitions import PartitionTeller
 from .tell_ranges import RangeTeller
 from .tell_rows import RowsTeller
 from .window_lanes import few_ends
@@ -54,20 +55,24 @@ class WindowStore:
         stream: str,
         types: Sequence[SqlType],
         queue: Queue,
+        is_late: bool,
         on_failure: Callable[[WindowMember, Exception], None],
     ) -> None:
-        """`on_failure` is told of a member whose predicate failed on the data."""
+        """is_late: rows of the stream have come before. `on_failure` is told of a member whose predicate
+        failed on the data."""
         self.name = f"window {stream}"
         self.stream = stream
         self.inputs = (queue,)
         self.output = Outlet(queue.punctuation)
         self.counters = Counters()
         self.members: list[WindowMember] = []
+        self._is_late = is_late
         self._on_failure = on_failure
         self._kept = StreamRows(stream, types, queue, self.counters)
         self._side = self._kept.side
         self._ranges = RangeTeller(self._kept, queue.punctuation)
         self._rows = RowsTeller(self._kept, queue.punctuation)
+        self._partitions = PartitionTeller(self._kept, queue.punctuation)
         self._roster = Roster.of(())
         self._is_stale = False
         self._known = KnownTime("promises", self.inputs)
@@ -110,6 +115,7 @@ class WindowStore:
         ranges = roster.take(~by_rows)
         new = [member for member in self.members if member.is_new]
         # 1. how rows are kept
+        is_back = bool(new) and self._kept.apart.put_back(side)
         arrangement = Arrangement(
             (NO_INDEX, NO_INDEX), (few_ends(ranges.sizes[0], MOST_SHELVES), None), is_numbered=True
         )
@@ -117,33 +123,60 @@ class WindowStore:
         side.query_index = index_rows(ranges, (side,))
         if side.rows_beside is not None:
             side.rows_beside.index = index_rows(roster.take(by_rows), (side,))
-        if must_move:
+        if must_move or is_back:
             rearrange(side)
         # 2. what newcomers find
+        failed = [member.missing[0] for member in new]
         note_coverage(roster, (side,), self._ranges.told)
-        for member in new:
-            if member.by_rows[0]:
-                self._find_rows(member)
+        for member, last in zip(new, failed, strict=True):
+            self._find_rows(member, last)
         # 3. who is told
         self._ranges.refresh(ranges)
-        self._rows.refresh([one for one in self.members if one.by_rows[0]])
+        self._rows.refresh([one for one in self.members if one.by_rows[0] and not one.node.partition])
+        self._partitions.refresh([one for one in self.members if one.node.partition])
         self._forget()
 
-    def _find_rows(self, member: WindowMember) -> None:
-        """Settle which rows a new member with a ROWS window has, and whether they are all it would have."""
-        side, size = self._side, member.node.size
-        member.first = max(0, member.missing[0] + 1)
+    def _find_rows(self, member: WindowMember, failed: int) -> None:
+        """Settle which rows a new member has, and whether they are all it would have.
+
+        failed: the last row on which what it asks fails, if that is known of some.
+        """
+        kept, side, size = self._kept, self._side, member.node.size
+        if member.by_rows[0]:
+            member.first = max(0, member.missing[0] + 1)
         if member.missing[0] == BEGINNING:
             return
-        member.first = min(member.first, self._kept.whole_from(member.born[0]))
-        member.missing[0] = member.first - 1
-        if self._kept.come - member.first < size:
+        first = kept.whole_from(member.born[0])
+        is_whole = not first and not self._is_late
+        if not member.by_rows[0]:
+            if is_whole:
+                member.missing[0] = failed
+            elif first < kept.come:  # of the rows of one instant, some may be there and some not
+                last = int(kept.times_between(first, first + 1)[0])
+                member.missing[0] = max(failed, min(member.missing[0], last))
             return
-        side.unfilled = [one for one in side.unfilled if one is not member]
-        if self._kept.over - member.first < size:  # the instant that is not over brings the last of them
+        member.first = min(member.first, first)
+        member.missing[0] = BEGINNING if is_whole else member.first - 1
+        if member.node.partition:
+            if not is_whole and self._has_partitions(member):
+                member.first, member.missing[0] = 0, BEGINNING
+        elif kept.over - member.first >= size:
+            member.missing[0] = BEGINNING
+        elif kept.come - member.first >= size:  # the instant that is not over brings the last of them
             member.filled[0] = side.last_ts
         else:
-            member.missing[0] = BEGINNING
+            return
+        side.unfilled = [one for one in side.unfilled if one is not member]
+
+    def _has_partitions(self, member: WindowMember) -> bool:
+        """Whether another has kept as many rows of each partition, with all columns."""
+        return self._side.oldest_birth >= member.born[0] and any(
+            one.node.partition == member.node.partition
+            and one.node.size >= member.node.size
+            and one.missing[0] == BEGINNING
+            for one in self._partitions.members
+            if one in self.members
+        )
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -153,9 +186,9 @@ class WindowStore:
         if self._is_unfinished:
             # 1. how far  2. who is told what  3. drop
             until = self._ranges.bound(self._known.ts, len(self.members))
-            until = self._rows.bound(until)
+            until = self._partitions.bound(self._rows.bound(until))
             self._ranges.tell(until)
-            self._rows.tell(*self._kept.pass_instants(until), until)
+            self._tell_rows(until)
             self._forget()
         if self._is_unfinished:
             self._promise(self._ranges.told)
@@ -182,13 +215,19 @@ class WindowStore:
             self._on_failure(member, error)
         return bool(failed)
 
+    def _tell_rows(self, until: int) -> None:
+        """Tell ROWS windows, of the stream or of partitions, of the instants below a time, which are over."""
+        begin, end = self._kept.pass_instants(until)
+        self._rows.tell(begin, end, until)
+        self._partitions.tell(begin, end, until)
+
     def _forget(self) -> None:
         """Drop the rows that are in no window."""
         self._rows.forget()
-        firsts = sorted((one.node.size, one.first) for one in self._rows.members)
-        for shelf in self._side.shelves:
-            needed = [first for size, first in firsts if size <= shelf.rows]
-            shelf.expire(self._ranges.told, min(needed, default=0) + shelf.rows - 1)
+        self._partitions.forget()
+        firsts = [(one.node.size, one.first) for one in self._rows.members]
+        firsts += [(one.node.size, self._kept.over) for one in self._partitions.members]
+        self._kept.forget(self._ranges.told, firsts, self._partitions.places)
 
     # -- time ---------------------------------------------------------------------------------------
 
@@ -197,9 +236,8 @@ class WindowStore:
         (queue,), side = self.inputs, self._side
         is_end = queue.closed and not queue.batches and not self.output.closed
         if is_end:
-            until = queue.punctuation + 1
             self._ranges.tell_hops(queue.punctuation)
-            self._rows.tell(*self._kept.pass_instants(until), until)
+            self._tell_rows(queue.punctuation + 1)
         now = min(self._ranges.told, queue.frontier - bool(self._faults), queue.punctuation)
         moved = self._promise(now)
         if moved and side.births_matter and side.oldest_birth >= max(one.born[0] for one in self.members):
@@ -223,30 +261,31 @@ class WindowStore:
 
     def content(self, member: WindowMember) -> Batch:
         """The rows that are in a member's window now, as if they came now, announced as it asks for."""
-        self.refresh()
+        refs = self.refs_of(member)
         if member.by_rows[0]:
-            now = max(self.output.punctuation, BEGINNING)
-            return self._kept.content(member, self._rows.rows_of(member), now)
-        refs, ends = self._ranges.rows_of(member)
-        return self._kept.content(member, refs, self._ranges.told, ends if member.node.announced else None)
+            return self._kept.content(member, refs, max(self.output.punctuation, BEGINNING))
+        ends = self._ranges.rows_of(member)[1] if member.node.announced else None
+        return self._kept.content(member, refs, self._ranges.told, ends)
 
     def refs_of(self, member: WindowMember) -> NDArray:
         """References to the rows that are in a member's window now."""
         self.refresh()
+        if member.node.partition:
+            return self._partitions.rows_of(member)
         return self._rows.rows_of(member) if member.by_rows[0] else self._ranges.rows_of(member)[0]
 
     @property
     def state_rows(self) -> int:
         self.refresh()
-        return len(self._side)
+        return len(self._kept)
 
     @property
     def state_bytes(self) -> int:
-        return self._side.nbytes
+        return self._kept.nbytes + self._partitions.nbytes
 
     def _check(self) -> None:
         self.refresh()
-        self._side._check()
         self._kept._check()
+        self._partitions._check()
         told = self._ranges.told
         assert told <= max(self._known.ts, self.output.punctuation, MAX_TS), "told of what is to come"
