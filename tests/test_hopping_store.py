@@ -243,6 +243,13 @@ def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
         drive(data.draw, PARTITIONS, ["2 ROWS", "11 us"])
 
 
+@settings(max_examples=60)
+@given(st.data())
+def test_drawn_queries_over_windows_of_all_kinds(data: st.DataObject) -> None:
+    with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
+        drive(data.draw, [*RANGES, *ROWS, *PARTITIONS], ["2 ROWS", "4 us", "7 ROWS", "11 us"])
+
+
 @settings(max_examples=40)
 @given(st.data())
 def test_who_fails_stops_alone(data: st.DataObject) -> None:
@@ -269,7 +276,7 @@ def test_who_fails_stops_alone(data: st.DataObject) -> None:
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.ask
                     alive.remove(one)
-                    last = bad_instant(piece)
+                    last = bad_instant(rows.slice(0, at))
                     new = answers_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
                     assert all(ts <= last for ts, _ in new), "it went on beyond its failure"
                 else:

@@ -43,6 +43,9 @@ TEMPLATES = [
     "SELECT k, v FROM s [ROWS {w}]{where} EMIT CHANGES",
     "SELECT t, MAX(v) AS hi FROM s [ROWS {w}]{where} GROUP BY t",
     "SELECT k FROM s [ROWS {w}]{where} EXCEPT SELECT k FROM s [RANGE {u} us]",
+    "SELECT k, v FROM s [PARTITION BY k ROWS {w}]{where} EMIT CHANGES",
+    "SELECT b, MAX(t) AS hi FROM s [PARTITION BY t, b ROWS {w}]{where} GROUP BY b",
+    "SELECT k FROM s [ROWS {w}]{where} UNION SELECT k FROM s [PARTITION BY b ROWS {u}]",
 ]  # fmt: skip
 STRATEGIES = ["auto", "auto", "auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain"]
 
@@ -209,8 +212,8 @@ def test_drawn_queries_that_come_and_go(data: st.DataObject) -> None:
             asked_.check_answers(end)
         engine._runtime._check()
         for store in engine._runtime.windows:
-            rows = [member.node.size for member in store.members if member.by_rows[0]]
-            assert store.state_rows <= max(rows, default=0), "rows that nobody needs"
+            needed = {ref for member in store.members for ref in store.refs_of(member).tolist()}
+            assert store.state_rows == len(needed), "rows that nobody needs"
 
 
 def check_state(engine: penstock.Engine) -> None:
@@ -255,7 +258,7 @@ def test_who_fails_stops_alone(data: st.DataObject) -> None:
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.sql
                     alive.remove(one)
-                    last = bad_instant(piece)
+                    last = bad_instant(rows.slice(0, at))
                     new = changes_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
                     one.seen[0].update(new)
                     assert all(ts <= last for ts, _ in new), "it went on beyond its failure"

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..batch import NO_ROWS
 from ..fingerprint import fingerprint
+from ..kernels.deal import order_runs
 from ..types import SqlType
 
 
@@ -85,20 +86,22 @@ def displaced(by: NDArray, at: NDArray, begin: int, end: int, first: int) -> Cha
     at: the instants of rows, whole from `begin` on; first: no row below it is in. At each instant what
     leaves comes before what enters.
     """
-    by = np.minimum(by[:end], end)
-    # 1. who leaves: not what was gone before, nor what comes and goes in one instant
-    gone = np.flatnonzero((by >= begin) & (by < end))
-    gone = gone[gone >= first]
-    leaving = gone[(gone < begin) | (at[by[gone]] > at[gone])]
+    by = by[:end]
+    # 1. who leaves, in order of who displaces them: not what comes and goes in one instant
+    gone = np.flatnonzero((by[first:] >= begin) & (by[first:] < end)) + first
+    displaced_by = np.full(max(end - begin, 0), -1)
+    displaced_by[by[gone] - begin] = gone
+    comes = np.flatnonzero(displaced_by >= 0)
+    leaving, comes = displaced_by[comes], comes + begin
+    is_seen = (leaving < begin) | (at[comes] > at[leaving])
+    leaving, comes = leaving[is_seen], comes[is_seen]
     # 2. who enters
-    come = np.arange(max(begin, first), end)
-    stays = by[come] == end
-    stays[~stays] = at[by[come[~stays]]] > at[come[~stays]]
-    entering = come[stays]
+    entering = np.arange(max(begin, first), end)
+    until = np.minimum(by[entering], end)
+    entering = entering[(until == end) | (at[np.minimum(until, end - 1)] > at[entering])]
     # 3. in time order
-    rows = np.concatenate([leaving, entering])
-    times = np.concatenate([at[by[leaving]], at[entering]])
-    sign = np.ones(len(rows), np.int8)
-    sign[: len(leaving)] = -1
-    order = np.argsort(times, kind="stable")
-    return times[order], sign[order], rows[order]
+    times = np.concatenate([at[comes], at[entering]])
+    order = np.arange(len(times), dtype=np.int32)
+    order_runs(times, np.array([0, len(comes), len(times)]), order)
+    sign = np.where(order < len(comes), np.int8(-1), np.int8(1))
+    return times[order], sign, np.concatenate([leaving, entering])[order]

@@ -66,6 +66,8 @@ class RowsApart:
             arrays = [array.take(pa.array(order)) for array in arrays]
         self.shelf = Shelf(FOREVER, [side.types[i] for i in side.columns], False, True, NO_INDEX, 0, 0)
         self.shelf.append(ts, places, np.zeros(len(ts), np.int64), arrays, (), (), births)
+        self.shelf.store.fit()
+        places_on(self.shelf).fit()
 
     def put_back(self, side: Side) -> bool:
         """Give all rows to a side, tagged as its own are; False if there are none."""
