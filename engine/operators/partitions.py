@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 
 from ..batch import NO_ROWS
 from ..fingerprint import fingerprint
-from ..kernels.deal import order_runs
+from ..kernels.changes import displace_in_partitions
 from ..types import SqlType
+
+Changes = tuple[NDArray, NDArray, NDArray]
+"""Times, signs and rows."""
 
 
 @dataclass(eq=False)
@@ -36,72 +39,58 @@ class Partitions:
     """The rows, those of a partition together, as they came."""
     same: NDArray = field(default_factory=lambda: NO_ROWS)
     """In that order, the number of each row's partition."""
-    _by: dict[int, NDArray] = field(default_factory=dict)
-    """What has been asked for of these rows, by size."""
+    rank: NDArray = field(default_factory=lambda: NO_ROWS)
+    """Where in that order each row is."""
 
     def extend(self, keys: Sequence[pa.Array], types: Sequence[SqlType], length: int) -> None:
         """Take in the next rows, with these keys."""
         new = fingerprint(keys, types, length)
         a, b = (np.concatenate([old, one]) for old, one in zip(self.marks, new, strict=True))
-        self.marks, self._by = (a, b), {}
+        self.marks = a, b
         self.order = np.lexsort((b, a)) if b.any() else np.argsort(a, kind="stable")
         a, b = a[self.order], b[self.order]
         self.same = np.cumsum((np.diff(a, prepend=a[:1]) != 0) | (np.diff(b, prepend=b[:1]) != 0))
+        self._find_ranks()
+
+    def _find_ranks(self) -> None:
+        self.rank = np.empty(len(self.order), np.int64)
+        self.rank[self.order] = np.arange(len(self.order))
 
     def keep(self, rows: NDArray) -> None:
         """Forget all rows but these."""
         a, b = self.marks
-        self.marks, self._by = (a[rows], b[rows]), {}
+        self.marks = a[rows], b[rows]
         new = np.full(len(a), -1)
         new[rows] = np.arange(len(rows))
         there = new[self.order] >= 0
         self.order, self.same = new[self.order[there]], self.same[there]
+        self._find_ranks()
 
     def displacing(self, size: int) -> NDArray:
         """For each row the one `size` places later in its partition; the number of rows if none has come."""
-        if size not in self._by:
-            count = len(self.order)
-            by = self._by[size] = np.full(count, count)
-            if size < count:
-                same = self.same[size:] == self.same[:-size]
-                by[self.order[:-size][same]] = self.order[size:][same]
-        return self._by[size]
+        count = len(self.order)
+        by = np.full(count, count)
+        if size < count:
+            same = self.same[size:] == self.same[:-size]
+            by[self.order[:-size][same]] = self.order[size:][same]
+        return by
+
+    def changes(self, size: int, at: NDArray, begin: int, end: int, first: int) -> Changes:
+        """What rows [begin, end) change in windows of the last `size` of each partition.
+
+        at: the instants of rows, whole from `begin` on; first: no row below it is in. At each instant what
+        leaves comes before what enters.
+        """
+        room = 2 * max(end - begin, 0)
+        out: list[NDArray] = [np.empty(room, kind) for kind in (np.int64, np.int8, np.int64)]
+        order, same, rank = self.order, self.same, self.rank
+        count = displace_in_partitions(order, same, rank, at, begin, end, size, first, *out)
+        return out[0][:count], out[1][:count], out[2][:count]
 
     @property
     def nbytes(self) -> int:
-        return sum(int(one.nbytes) for one in (*self.marks, self.order, self.same))
+        return sum(int(one.nbytes) for one in (*self.marks, self.order, self.same, self.rank))
 
     def _check(self, rows: int) -> None:
         assert len(self.order) == len(self.same) == len(self.marks[0]) == rows, "rows in no partition"
         assert np.array_equal(np.sort(self.order), np.arange(rows)), "a row in two partitions"
-
-
-Changes = tuple[NDArray, NDArray, NDArray]
-"""Times, signs and rows."""
-
-
-def displaced(by: NDArray, at: NDArray, begin: int, end: int, first: int) -> Changes:
-    """What rows [begin, end) change in windows in which row i is displaced by row by[i].
-
-    at: the instants of rows, whole from `begin` on; first: no row below it is in. At each instant what
-    leaves comes before what enters.
-    """
-    by = by[:end]
-    # 1. who leaves, in order of who displaces them: not what comes and goes in one instant
-    gone = np.flatnonzero((by[first:] >= begin) & (by[first:] < end)) + first
-    displaced_by = np.full(max(end - begin, 0), -1)
-    displaced_by[by[gone] - begin] = gone
-    comes = np.flatnonzero(displaced_by >= 0)
-    leaving, comes = displaced_by[comes], comes + begin
-    is_seen = (leaving < begin) | (at[comes] > at[leaving])
-    leaving, comes = leaving[is_seen], comes[is_seen]
-    # 2. who enters
-    entering = np.arange(max(begin, first), end)
-    until = np.minimum(by[entering], end)
-    entering = entering[(until == end) | (at[np.minimum(until, end - 1)] > at[entering])]
-    # 3. in time order
-    times = np.concatenate([at[comes], at[entering]])
-    order = np.arange(len(times), dtype=np.int32)
-    order_runs(times, np.array([0, len(comes), len(times)]), order)
-    sign = np.where(order < len(comes), np.int8(-1), np.int8(1))
-    return times[order], sign, np.concatenate([leaving, entering])[order]

@@ -27,6 +27,9 @@ from ..stored_rows import births_of
 from ..window import FOREVER
 from .side import Side, places_on
 
+FEWEST_DEAD = 4  # rows are laid out anew when so many times those that are not needed are more than all
+TAGS = np.int32, np.int64
+
 
 class LetGo(NamedTuple):
     """Rows of a shelf: times, places in the stream, births (see shelf.py), columns."""
@@ -42,6 +45,8 @@ class RowsApart:
 
     def __init__(self) -> None:
         self.shelf: Shelf | None = None
+        self._live = 0
+        """Rows on it that are needed."""
 
     @property
     def places(self) -> NDArray:
@@ -49,29 +54,34 @@ class RowsApart:
 
     def keep(self, side: Side, let_go: Sequence[LetGo], needed: NDArray) -> None:
         """Take in what shelves have let go, and keep only rows at places that are needed, in order."""
-        let_go = [one for one in let_go if len(one.ts)]
-        there = np.flatnonzero(is_among(self.places, needed))
-        if not let_go and len(there) == len(self):
+        parts = [one for one in let_go if len(one.ts)]
+        known, there = self.places, np.flatnonzero(is_among(self.places, needed))
+        self._live = len(there) + sum(len(one.ts) for one in parts)
+        is_worn = FEWEST_DEAD * (len(known) - len(there)) > len(known)
+        if not parts and not is_worn:
             return
-        if self.shelf is not None and len(there):
-            let_go = [rows_on(self.shelf, there + self.shelf.store.ts.tail), *let_go]
+        if self.shelf is not None and not is_worn:
+            new = in_order(parts)
+            if not len(known) or new.places[0] > known[-1]:
+                self._append(new)
+                return
+        if self.shelf is not None:
+            parts.append(rows_on(self.shelf, there + self.shelf.store.ts.tail))
         self.shelf = None
-        if not let_go:
-            return
-        ts, places, births = (np.concatenate(group) for group in list(zip(*let_go, strict=True))[:3])
-        arrays = [pa.concat_arrays(columns) for columns in zip(*(one.arrays for one in let_go), strict=True)]
-        if not (np.diff(places) > 0).all():
-            order = np.argsort(places)
-            ts, places, births = ts[order], places[order], births[order]
-            arrays = [array.take(pa.array(order)) for array in arrays]
-        self.shelf = Shelf(FOREVER, [side.types[i] for i in side.columns], False, True, NO_INDEX, 0, 0)
-        self.shelf.append(ts, places, np.zeros(len(ts), np.int64), arrays, (), (), births)
-        self.shelf.store.fit()
-        places_on(self.shelf).fit()
+        if self._live:
+            self.shelf = Shelf(FOREVER, [side.types[i] for i in side.columns], False, True, NO_INDEX, 0, 0)
+            self._append(in_order(parts))
+            self.shelf.store.fit()
+            places_on(self.shelf).fit()
+
+    def _append(self, rows: LetGo) -> None:
+        assert self.shelf is not None, "rows are kept on a shelf"
+        keys = np.zeros(len(rows.ts), np.int64)
+        self.shelf.append(rows.ts, rows.places, keys, rows.arrays, (), (), rows.births)
 
     def put_back(self, side: Side) -> bool:
         """Give all rows to a side, tagged as its own are; False if there are none."""
-        shelf, self.shelf = self.shelf, None
+        shelf, self.shelf, self._live = self.shelf, None, 0
         if shelf is None:
             return False
         columns = dict(zip(side.columns, rows_on(shelf).arrays, strict=True))
@@ -82,7 +92,7 @@ class RowsApart:
         return True
 
     def __len__(self) -> int:
-        return len(self.places)
+        return self._live
 
     @property
     def nbytes(self) -> int:
@@ -92,9 +102,18 @@ class RowsApart:
         if self.shelf is not None:
             self.shelf._check()
             assert bool((np.diff(self.places) > 0).all()), "rows out of order"
+        assert self._live <= len(self.places), "rows that are not there"
 
 
-TAGS = np.int32, np.int64
+def in_order(parts: Sequence[LetGo]) -> LetGo:
+    """The rows of all parts, by place."""
+    ts, places, births = (np.concatenate(group) for group in list(zip(*parts, strict=True))[:3])
+    arrays = [pa.concat_arrays(columns) for columns in zip(*(one.arrays for one in parts), strict=True)]
+    if (np.diff(places) > 0).all():
+        return LetGo(ts, places, births, arrays)
+    order = np.argsort(places)
+    taken = pa.array(order)
+    return LetGo(ts[order], places[order], births[order], [array.take(taken) for array in arrays])
 
 
 def rows_on(shelf: Shelf, rows: NDArray | None = None) -> LetGo:

@@ -118,9 +118,10 @@ class StreamRows:
 
     @property
     def places(self) -> NDArray:
-        """Of all rows that are there, in order."""
-        shelves = [places_on(shelf).live for shelf in self.side.shelves]
-        found: NDArray = np.sort(np.concatenate([self.apart.places, *shelves]))
+        """Of the rows on shelves, in order."""
+        found: NDArray = np.sort(
+            np.concatenate([NO_ROWS, *(places_on(shelf).live for shelf in self.side.shelves)])
+        )
         return found
 
     def whole_from(self, born: int) -> int:
@@ -263,7 +264,7 @@ class StreamRows:
     def _check(self) -> None:
         self.side._check()
         self.apart._check()
-        places = self.places
+        places = np.sort(np.concatenate([self.places, self.apart.places]))
         assert self.over <= self.come, "an instant is over of which rows have not come"
         assert bool((np.diff(places) > 0).all()), "a row is kept twice"
         assert not len(places) or (places[0] >= 0 and places[-1] < self.come), "a row that has not come"

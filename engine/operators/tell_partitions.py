@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..batch import NO_ROWS
 from ..hop_steps import boundaries_between, hops_until
 from ..window_member import WindowMember
-from .partitions import Partitions, displaced
+from .partitions import Changes, Partitions
 from .stream_rows import StreamRows, Views
 
 
@@ -83,10 +83,6 @@ class PartitionTeller:
             for one in self._partitions.values():
                 one.keep(kept)
 
-    def _displacing(self, member: WindowMember) -> NDArray:
-        """For each row the one that displaces it from a member's window."""
-        return self._partitions[member.node.partition].displacing(member.node.size)
-
     def _first(self, member: WindowMember) -> int:
         """The first of the rows that may be in a member's window."""
         return int(self.places.searchsorted(member.first))
@@ -130,13 +126,14 @@ class PartitionTeller:
         """Let members know of the rows from `begin` on."""
         if begin == len(refs):
             return
-        found: dict[tuple[tuple[int, ...], int, int], tuple[NDArray, NDArray, NDArray]] = {}
+        found: dict[tuple[tuple[int, ...], int, int], Changes] = {}
         for member in self.members:
             if member.node.hops is None:
                 key = member.node.partition, member.node.size, self._first(member)
                 if key not in found:
-                    changes = displaced(self._displacing(member), self._ts, begin, len(refs), key[2])
-                    found[key] = *changes[:2], refs[changes[2]]
+                    partitions = self._partitions[member.node.partition]
+                    ts, sign, rows = partitions.changes(key[1], self._ts, begin, len(refs), key[2])
+                    found[key] = ts, sign, refs[rows]
                 self.rows.give(member, views, *found[key], is_apart=True)
 
     def _tell_hops(self, until: int, refs: NDArray, views: Views) -> None:
@@ -148,34 +145,37 @@ class PartitionTeller:
             if member.node.whole:
                 self._show(member, until, refs, views)
             else:
-                by, first = self._displacing(member), self._first(member)
-                begin, end = self._known_to(member), self._after(hops.last(until - 1))
+                first, end = self._first(member), self._after(hops.last(until - 1))
+                begin = self._known_to(member) if member.begun else first
                 at = np.maximum(hops.up(self._ts), member.since)
-                ts, sign, rows = displaced(by, at, begin if member.begun else first, end, first)
+                partitions = self._partitions[member.node.partition]
+                ts, sign, rows = partitions.changes(member.node.size, at, begin, end, first)
                 self.rows.give(member, views, ts, sign, refs[rows], is_apart=True)
             member.begun = True
 
     def _show(self, member: WindowMember, until: int, refs: NDArray, views: Views) -> None:
         """Give a member what is in its window at each boundary below a time."""
         assert member.node.hops is not None, "a window of a hopping query"
+        by, first = self._displacing(member), self._first(member)
         last, rows = -1, NO_ROWS
         for boundary in boundaries_between(member.node.hops, self._told, until, int(self._ts[0])):
             end = self._after(boundary)
             if end != last:
-                last, rows = end, self._in_window(member, end)
+                last, rows = end, np.flatnonzero(by[first:end] >= end) + first
             self.rows.show(member, views, boundary, refs[rows], None, is_apart=True)
 
     # -- what is there ------------------------------------------------------------------------------
 
-    def _in_window(self, member: WindowMember, end: int) -> NDArray:
-        """The rows that are in a member's window before row `end` comes."""
-        by, first = self._displacing(member), self._first(member)
-        return np.flatnonzero(by[first:end] >= end) + first
+    def _displacing(self, member: WindowMember) -> NDArray:
+        """For each row the one that displaces it from a member's window."""
+        return self._partitions[member.node.partition].displacing(member.node.size)
 
     def rows_of(self, member: WindowMember) -> NDArray:
         """References to the rows that are in a member's window now."""
-        is_begun = member.node.hops is None or member.begun
-        rows = self._in_window(member, self._known_to(member)) if is_begun else NO_ROWS
+        if member.node.hops is not None and not member.begun:
+            return NO_ROWS
+        first, end = self._first(member), self._known_to(member)
+        rows = np.flatnonzero(self._displacing(member)[first:end] >= end) + first
         return self.rows.refs_at(self.places[rows])
 
     @property

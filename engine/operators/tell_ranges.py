@@ -70,6 +70,8 @@ class RangeTeller:
 
     def bound(self, known: int, members: int) -> int:
         """The time up to which members can be told now: all that is known, or less if that is very much."""
+        if not len(self._sizes) and not self._hop_lanes:
+            return known
         most = max(LEAST_CHANGES, MOST_CHANGES // members)
         little, much = self.told, known
         if self._changes(much) <= most:

@@ -33,20 +33,24 @@ class RowsTeller:
     def __init__(self, rows: StreamRows, told: int) -> None:
         self.rows = rows
         self.members: list[WindowMember] = []
+        self._sliding: list[WindowMember] = []
+        self._hopping: list[WindowMember] = []
         self._told = told
         """Members of hopping queries have been told of the boundaries below this."""
 
     def refresh(self, members: Sequence[WindowMember]) -> None:
         """Take changed members into account."""
         self.members = list(members)
+        self._sliding = [one for one in members if one.node.hops is None]
+        self._hopping = [one for one in members if one.node.hops is not None]
 
     def bound(self, until: int) -> int:
         """The time up to which members can be told now, of those up to `until`."""
-        if not any(one.node.whole for one in self.members):
+        if not any(one.node.whole for one in self._hopping):
             return until
-        first = min(one.first for one in self.members)
+        first = min(one.first for one in self._hopping)
         ts = int(self.rows.times_between(first, first + 1)[0]) if first < self.rows.come else None
-        return hops_until(self.members, self._told, until, ts)
+        return hops_until(self._hopping, self._told, until, ts)
 
     def known_to(self, member: WindowMember) -> int:
         """The place of the first row that a member has not been told of, or is not to be told of alone, as
@@ -77,7 +81,7 @@ class RowsTeller:
         self._told = max(self._told, until)
 
     def _tell_sliding(self, begin: int, end: int, views: Views) -> None:
-        members = [one for one in self.members if one.node.hops is None and one.first < end]
+        members = [one for one in self._sliding if one.first < end]
         if begin == end or not members:
             return
         low = max(begin, min(one.first for one in members))  # some of an instant may have come before them
@@ -106,7 +110,7 @@ class RowsTeller:
 
     def _tell_hops(self, until: int, views: Views) -> None:
         """Let members of hopping queries know of the boundaries below a time, of which all rows have come."""
-        for member in self.members:
+        for member in self._hopping:
             hops, size = member.node.hops, member.node.size
             if hops is None or hops.last(until - 1) <= hops.last(self._told - 1):
                 continue
