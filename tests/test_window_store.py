@@ -306,6 +306,67 @@ def test_a_hundred_windows_keep_the_rows_of_one() -> None:
     assert store.state_bytes < 2 * single.state_bytes
 
 
+def test_windows_of_all_kinds_keep_rows_once() -> None:
+    """A row is kept if it is in some window, RANGE or ROWS or of partitions: once, with its columns."""
+    rng = np.random.default_rng(7)
+    count = 20_000
+    keys = np.where(rng.random(count) < 0.02, rng.integers(8, 40, count), rng.integers(0, 8, count))
+    rows = {
+        "ts": np.arange(count) * 10, "k": keys, "v": rng.random(count),
+        "t": np.array([f"text {i}" for i in range(count)]), "b": rng.random(count) < 0.5,
+    }  # fmt: skip
+    what = ["k, v", "t", "ts, b", "k, t"]
+    windows = [
+        [f"RANGE {i} MILLISECONDS" for i in range(1, 11)],
+        [f"ROWS {100 * i}" for i in range(1, 11)],
+        [f"PARTITION BY k ROWS {10 * i}" for i in range(1, 11)],
+    ]
+    together, apart = make(), [make() for _ in windows]
+    for engine, kinds in zip(apart, windows, strict=True):
+        for i, window in enumerate(kinds):
+            for one in (together, engine):
+                one.query(f"SELECT {what[i % 4]} FROM s [{window}] EMIT CHANGES")
+    for one in (together, *apart):
+        for begin in range(0, count, 6_000):
+            one.push("s", {name: values[begin : begin + 6_000] for name, values in rows.items()})
+        one.advance(count * 10 - 5)  # the last instant is over
+        one._runtime._check()
+    (store,) = together._runtime.windows
+    recent = set(range(count - 1_000, count))  # in RANGE 10 MILLISECONDS, and ROWS 1000
+    last = {i for key in set(keys.tolist()) for i in np.flatnonzero(keys == key)[-100:].tolist()}
+    assert len(last - recent) > 100 and len(recent - last) > 100
+    (group,) = (one for one in together.stats()["groups"] if one["strategy"] == "windows")
+    assert [one["state_rows"] for one in group["operators"]] == [len(recent | last)]
+    assert len(group["queries"]) == 30
+    alone = [next(iter(engine._runtime.windows)) for engine in apart]
+    assert store.state_rows < sum(one.state_rows for one in alone) / 1.5
+    assert together.explain().count("rows of s kept once, also for") == 30
+
+
+def test_rows_that_only_partitions_need() -> None:
+    """::
+
+    k = 1   1                        in PARTITION BY k ROWS 1 for ever, in RANGE 3 until 4
+    k = 2     2 3 4 5 ... 20         in RANGE 3, the last one in its partition, too
+    """
+    engine = make()
+    engine.query("SELECT v, k FROM s [PARTITION BY k ROWS 1] EMIT CHANGES")
+    engine.query("SELECT k FROM s [RANGE 3 us] WHERE v > 0 EMIT CHANGES")
+    (store,) = engine._runtime.windows
+    for ts in range(1, 21):
+        engine.push("s", {"ts": [ts], "k": [1 + (ts > 1)], "v": [1.0], "t": ["x"], "b": [True]})
+        engine._runtime._check()
+        assert store.state_rows == (ts if ts < 4 else 4), "the row at 1, and three"
+    wide = engine.query("SELECT v FROM s [RANGE 30 us] EMIT CHANGES")
+    assert wide.complete_from - EPOCH == pa.scalar(48, pa.duration("us")).as_py(), "from 18 on all is there"
+    assert sorted(rows_of(wide.results())) == [], "what was there is no news"
+    engine.push("s", {"ts": [21], "k": [1], "v": [0.0], "t": ["x"], "b": [True]})
+    assert store.state_rows == 5, "for the wide window those at 1, 18, 19, 20, 21"
+    wide.drop()
+    engine.advance(24)
+    assert store.state_rows == 2, "the last one of each partition"
+
+
 def test_rows_go_as_soon_as_no_window_needs_them() -> None:
     """::
 
@@ -345,6 +406,33 @@ def test_who_comes_late_is_given_what_others_have_kept() -> None:
     assert since("SELECT v FROM s [RANGE 12 us] WHERE k = 2 EMIT CHANGES") == 22, "those of 9 and 10 are gone"
     assert since("SELECT v FROM s [RANGE 5 us] EMIT CHANGES") == 24, "k = 0 was never kept, last before 19"
     assert since("SELECT t FROM s [RANGE 5 us] WHERE k > 1 EMIT CHANGES") == 25, "nobody had kept t"
+
+
+def test_who_comes_late_finds_what_windows_of_other_kinds_have_kept() -> None:
+    """Of twenty rows, one a microsecond, k = 0, 1, 2, 0, ...: the last nine are there in each case."""
+
+    def since(kept: str, asked: str, columns: str = "k, v") -> int | None:
+        engine = make()
+        engine.query(f"SELECT k, v FROM s [{kept}] EMIT CHANGES")
+        for ts in range(1, 21):
+            engine.push("s", {"ts": [ts], "k": [ts % 3], "v": [ts / 4], "t": ["x"], "b": [True]})
+        late = engine.query(f"SELECT {columns} FROM s [{asked}] EMIT CHANGES")
+        engine.advance(21)
+        found = late.complete_from
+        return None if found == NEVER else round((found - EPOCH).total_seconds() * 1e6)
+
+    for kept in ("RANGE 9 us", "ROWS 9", "PARTITION BY k ROWS 3"):
+        assert since(kept, "RANGE 8 us") == 20
+        assert since(kept, "ROWS 8") == 20
+        assert since(kept, "RANGE 15 us") == 26, "those at 10 and before are gone"
+        assert since(kept, "ROWS 15") is None
+        assert since(kept, "RANGE 8 us", "t") == 28, "nobody had kept t"
+        assert since(kept, "PARTITION BY b ROWS 2", "k, b") is None
+    assert since("PARTITION BY k ROWS 3", "PARTITION BY k ROWS 2") == 20
+    assert since("RANGE 9 us", "PARTITION BY k ROWS 2") is None, "a key may not have come since"
+    for kept in ("RANGE 90 us", "ROWS 90", "PARTITION BY v ROWS 1"):
+        for asked_ in ("RANGE 40 us", "ROWS 40", "PARTITION BY k ROWS 40"):
+            assert since(kept, asked_) == 20, "all rows are there"
 
 
 def test_late_rows_windows_lack_what_was_not_kept() -> None:

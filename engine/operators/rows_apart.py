@@ -67,6 +67,10 @@ class RowsApart:
                 return
         if self.shelf is not None:
             parts.append(rows_on(self.shelf, there + self.shelf.store.ts.tail))
+        self._lay_out(side, parts)
+
+    def _lay_out(self, side: Side, parts: Sequence[LetGo]) -> None:
+        """Have these rows and no others."""
         self.shelf = None
         if self._live:
             self.shelf = Shelf(FOREVER, [side.types[i] for i in side.columns], False, True, NO_INDEX, 0, 0)
@@ -79,8 +83,11 @@ class RowsApart:
         keys = np.zeros(len(rows.ts), np.int64)
         self.shelf.append(rows.ts, rows.places, keys, rows.arrays, (), (), rows.births)
 
-    def put_back(self, side: Side) -> bool:
-        """Give all rows to a side, tagged as its own are; False if there are none."""
+    def put_back(self, side: Side, needed: NDArray) -> bool:
+        """Give all rows at places that are needed to a side, tagged as its own are; False if none are."""
+        there = np.flatnonzero(is_among(self.places, needed))
+        if self.shelf is not None and len(there) < len(self.places):
+            self._lay_out(side, [rows_on(self.shelf, there + self.shelf.store.ts.tail)])
         shelf, self.shelf, self._live = self.shelf, None, 0
         if shelf is None:
             return False

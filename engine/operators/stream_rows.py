@@ -187,10 +187,13 @@ class StreamRows:
 
         is_apart: also of the rows that are kept apart.
         """
+        found = []
         for column in member.node.columns:
-            if column not in known:
-                known[column] = self._with_apart(column) if is_apart else self.side.view(column)
-        return [known[column] for column in member.node.columns]
+            view = known.get(column)
+            if view is None:
+                view = known[column] = self._with_apart(column) if is_apart else self.side.view(column)
+            found.append(view)
+        return found
 
     def _with_apart(self, column: int) -> View:
         if self.apart.shelf is None:

@@ -85,22 +85,24 @@ class RowsTeller:
         if begin == end or not members:
             return
         low = max(begin, min(one.first for one in members))  # some of an instant may have come before them
-        ts = self.rows.times_between(low, end)
+        ts, offset = self.rows.times_between(low, end), self.rows.offset
         found: dict[tuple[int, int], Changes] = {}
         for member in members:
             own, size = max(begin, member.first), member.node.size
             key = size, max(member.first, own - size)  # before that it has no rows to lose
             if key not in found:
-                found[key] = self._displaced(ts[own - low :], own, *key)
+                found[key] = self._displaced(ts[own - low :], own, *key, offset)
             self.rows.give(member, views, *found[key])
 
-    def _displaced(self, ts: NDArray, begin: int, size: int, first: int) -> Changes:
-        """What rows from place `begin` on, at these times, change in a window that has none below `first`."""
+    def _displaced(self, ts: NDArray, begin: int, size: int, first: int, offset: int | None) -> Changes:
+        """What rows from place `begin` on, at these times, change in a window that has none below `first`.
+
+        offset: of references to rows from their places, if one shelf has them all.
+        """
         out: list[NDArray] = [np.empty(2 * len(ts), kind) for kind in (np.int64, np.int8, np.int64)]
         end = begin + len(ts)
         count = displace_rows(ts, begin, begin, end, size, first, *out)
         times, sign, places = (one[:count] for one in out)
-        offset = self.rows.offset
         if offset is not None:
             return times, sign, places + offset if offset else places
         leaving = self.rows.refs_between(first, max(first, end - size))
@@ -127,7 +129,7 @@ class RowsTeller:
                     begin = first = member.first
                 if begin < end:
                     at = np.maximum(hops.up(self.rows.times_between(begin, end)), member.since)
-                    self.rows.give(member, views, *self._displaced(at, begin, size, first))
+                    self.rows.give(member, views, *self._displaced(at, begin, size, first, self.rows.offset))
             member.begun = True
 
     def _boundaries(self, member: WindowMember, hops: Hops, until: int) -> Iterable[int]:

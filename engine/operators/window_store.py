@@ -115,7 +115,7 @@ class WindowStore:
         ranges = roster.take(~by_rows)
         new = [member for member in self.members if member.is_new]
         # 1. how rows are kept
-        is_back = bool(new) and self._kept.apart.put_back(side)
+        is_back = bool(new) and self._kept.apart.put_back(side, self._partitions.places)
         arrangement = Arrangement(
             (NO_INDEX, NO_INDEX), (few_ends(ranges.sizes[0], MOST_SHELVES), None), is_numbered=True
         )
