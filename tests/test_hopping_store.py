@@ -470,12 +470,13 @@ def test_a_late_rows_window_has_nothing_to_lose() -> None:
     assert [row[1:] for row in rows_of(late.results())] == [(1, 19), (1, 20)]
 
 
-def test_hopping_windows_of_the_last_rows_keep_them_once() -> None:
+@pytest.mark.parametrize("partition", ["", "PARTITION BY b "])
+def test_hopping_windows_of_the_last_rows_keep_them_once(partition: str) -> None:
     """In every mode, also where boundaries are left out at which nothing can have changed."""
     engine = make()
     tails = [f"HOP BY {hop} us EMIT {emit}" for hop in (3, 5) for emit in ("DELTA", "COMPLETE")]
     queries = [
-        engine.query(f"SELECT DISTINCT k FROM s [ROWS {size}] WHERE k > 0 {tail}", modes=mode)
+        engine.query(f"SELECT DISTINCT k FROM s [{partition}ROWS {size}] WHERE k > 0 {tail}", modes=mode)
         for size in (2, 50, 100)
         for tail in tails
         for mode in ("DIDO", "CICO")
@@ -500,10 +501,11 @@ def answer_at(query: penstock.Query, instant: int) -> frozenset[Any]:
     return frozenset(row for ts, row in found if ts == instant)
 
 
-def test_silence_costs_no_boundaries_over_the_last_rows() -> None:
+@pytest.mark.parametrize("partition", ["", "PARTITION BY b "])
+def test_silence_costs_no_boundaries_over_the_last_rows(partition: str) -> None:
     """A year of microseconds between two rows, in a query that says what changes."""
     engine = make()
-    sql = "SELECT DISTINCT k FROM s [ROWS {}] HOP BY 1 us EMIT DELTA"
+    sql = f"SELECT DISTINCT k FROM s [{partition}ROWS {{}}] HOP BY 1 us EMIT DELTA"
     queries = [engine.query(sql.format(size), modes="CICO") for size in (1, 2)]
     year = 365 * 86_400_000_000
     for ts in (3, year):

@@ -11,13 +11,14 @@ rows, and rows are needed as of the last one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS
-from ..hop_steps import boundaries_between, hops_until
+from ..hop_steps import boundaries_between, boundaries_of, hops_until
+from ..hops import Hops
 from ..window_member import WindowMember
 from .partitions import Changes, Partitions
 from .stream_rows import StreamRows, Views
@@ -158,11 +159,18 @@ class PartitionTeller:
         assert member.node.hops is not None, "a window of a hopping query"
         by, first = self._displacing(member), self._first(member)
         last, rows = -1, NO_ROWS
-        for boundary in boundaries_between(member.node.hops, self._told, until, int(self._ts[0])):
+        for boundary in self._boundaries(member, member.node.hops, until):
             end = self._after(boundary)
             if end != last:
                 last, rows = end, np.flatnonzero(by[first:end] >= end) + first
             self.rows.show(member, views, boundary, refs[rows], None, is_apart=True)
+
+    def _boundaries(self, member: WindowMember, hops: Hops, until: int) -> Iterable[int]:
+        """Those from what was told on, and below a time, at which a member is given its window."""
+        if not member.node.changed:
+            return boundaries_between(hops, self._told, until, int(self._ts[0]))
+        begin = self._after(hops.last(self._told - 1)) if member.begun else self._first(member)
+        return boundaries_of(hops, self._ts[begin:], until, member.since)
 
     # -- what is there ------------------------------------------------------------------------------
 

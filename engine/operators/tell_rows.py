@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hop_steps import boundaries_between, hops_until
+from ..hop_steps import boundaries_between, boundaries_of, hops_until
 from ..hops import Hops
 from ..kernels.changes import displace_rows
 from ..window_member import WindowMember
@@ -139,9 +139,7 @@ class RowsTeller:
             first = int(rows.times_between(member.first, member.first + 1)[0])
             return boundaries_between(hops, self._told, until, first)
         begin = self._place(member, hops.last(self._told - 1)) if member.begun else member.first
-        come, last = hops.up(rows.times_between(begin, rows.come)), hops.last(until - 1)
-        found: list[int] = np.unique(np.maximum(come[come <= last], member.since)).tolist()
-        return found
+        return boundaries_of(hops, rows.times_between(begin, rows.come), until, member.since)
 
     # -- what is there ------------------------------------------------------------------------------
 
