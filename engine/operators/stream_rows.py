@@ -63,12 +63,16 @@ class StreamRows:
     def forget(self, now: int, firsts: Sequence[tuple[int, int]], needed: NDArray) -> None:
         """Drop the rows that are in no window.
 
-        firsts: of ROWS windows, in order of size, and the first place whose row they need on a shelf; needed:
-        the places of rows that windows of partitions need.
+        firsts: sizes of ROWS windows, and the first place whose row each needs on a shelf; needed: the places
+        of rows that windows of partitions need.
         """
         let_go = []
+        limits = {shelf.rows for shelf in self.side.shelves}
+        lowest = {
+            limit: min((place for size, place in firsts if size <= limit), default=0) for limit in limits
+        }
         for shelf in self.side.shelves:
-            first = min((place for size, place in firsts if size <= shelf.rows), default=0)
+            first = lowest[shelf.rows]
             row, tail = shelf.expired(now, first + shelf.rows - 1), shelf.store.ts.tail
             if row > tail:
                 if len(needed):

@@ -141,32 +141,38 @@ class WindowStore:
 
         failed: the last row on which what it asks fails, if that is known of some.
         """
-        kept, side, size = self._kept, self._side, member.node.size
-        if member.by_rows[0]:
-            member.first = max(0, member.missing[0] + 1)
-        if member.missing[0] == BEGINNING:
-            return
-        first = kept.whole_from(member.born[0])
-        is_whole = not first and not self._is_late
+        kept, size, missing = self._kept, member.node.size, member.missing[0]
         if not member.by_rows[0]:
-            if is_whole:
-                member.missing[0] = failed
-            elif first < kept.come:  # of the rows of one instant, some may be there and some not
-                last = int(kept.times_between(first, first + 1)[0])
-                member.missing[0] = max(failed, min(member.missing[0], last))
+            if missing + size > self._ranges.told:
+                member.missing[0] = max(failed, min(missing, self._missing_of(member)))
             return
-        member.first = min(member.first, first)
-        member.missing[0] = BEGINNING if is_whole else member.first - 1
+        member.first = max(0, missing + 1)
+        if missing == BEGINNING:
+            return
+        if member.node.partition or kept.over - member.first < size:
+            member.first = min(member.first, kept.whole_from(member.born[0]))
+            member.missing[0] = member.first - 1
+        is_whole = not member.first and not self._is_late
         if member.node.partition:
-            if not is_whole and self._has_partitions(member):
+            if is_whole or self._has_partitions(member):
                 member.first, member.missing[0] = 0, BEGINNING
-        elif kept.over - member.first >= size:
+        elif is_whole or kept.over - member.first >= size:
             member.missing[0] = BEGINNING
         elif kept.come - member.first >= size:  # the instant that is not over brings the last of them
-            member.filled[0] = side.last_ts
+            member.filled[0] = self._side.last_ts
         else:
             return
-        side.unfilled = [one for one in side.unfilled if one is not member]
+        self._side.unfilled = [one for one in self._side.unfilled if one is not member]
+
+    def _missing_of(self, member: WindowMember) -> int:
+        """The ts up to which rows of a RANGE window may be missing, from what there is of all rows."""
+        kept = self._kept
+        first = kept.whole_from(member.born[0])
+        if first == kept.come:
+            return MAX_TS
+        if not first and not self._is_late:
+            return BEGINNING
+        return int(kept.times_between(first, first + 1)[0])  # some of that instant may be missing
 
     def _has_partitions(self, member: WindowMember) -> bool:
         """Whether another has kept as many rows of each partition, with all columns."""
@@ -226,7 +232,8 @@ class WindowStore:
         self._rows.forget()
         self._partitions.forget()
         firsts = [(one.node.size, one.first) for one in self._rows.members]
-        firsts += [(one.node.size, self._kept.over) for one in self._partitions.members]
+        if self._partitions.members:
+            firsts.append((min(one.node.size for one in self._partitions.members), self._kept.over))
         self._kept.forget(self._ranges.told, firsts, self._partitions.places)
 
     # -- time ---------------------------------------------------------------------------------------
