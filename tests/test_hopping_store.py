@@ -501,6 +501,24 @@ def answer_at(query: penstock.Query, instant: int) -> frozenset[Any]:
     return frozenset(row for ts, row in found if ts == instant)
 
 
+def test_old_rows_of_others_are_in_no_window_of_the_last_rows() -> None:
+    """Rows between those with k = 0, which a RANGE window keeps, and the last ones are gone."""
+    sqls = [f"SELECT DISTINCT k FROM s [ROWS 1] HOP BY 10 us EMIT {emit}" for emit in ("DELTA", "COMPLETE")]
+    engine, alone = make(), make(sharing="unshared")
+    engine.query("SELECT k FROM s [RANGE 1 SECOND] WHERE k = 0 EMIT CHANGES")
+    queries = [[one.query(sql, modes="CICO") for one in (engine, alone)] for sql in sqls]
+    for ts in (1, 2, 3, 4, 12, 13, 14, 15, 35, 36, 61):
+        for one in (engine, alone):
+            one.push("s", {"ts": [ts], "k": [ts % 12 - 1], "v": [1.0], "t": ["x"], "b": [True]})
+        engine._runtime._check()
+    for one in (engine, alone):
+        one.close()
+    (store,) = engine._runtime.windows
+    assert len(store.members) == 3
+    for shared, single in queries:
+        assert answers_of(shared) == answers_of(single)
+
+
 @pytest.mark.parametrize("partition", ["", "PARTITION BY b "])
 def test_silence_costs_no_boundaries_over_the_last_rows(partition: str) -> None:
     """A year of microseconds between two rows, in a query that says what changes."""

@@ -154,23 +154,32 @@ class StreamRows:
 
     def times_between(self, first: int, end: int) -> NDArray:
         """The times of the rows at places [first, end), all of which are there."""
-        offset = self.offset
-        if offset is not None:
-            return self.side.shelves[0].store.ts.run(first + offset, end + offset)
+        rows = self._together(first, end)
+        if rows is not None:
+            return self.side.shelves[0].store.ts.run(rows.start, rows.stop)
         times = np.empty(end - first, np.int64)
-        for _, rows, places in self._runs(first, end):
-            times[places - first] = rows
+        for _, ts, places in self._runs(first, end):
+            times[places - first] = ts
         return times
 
     def refs_between(self, first: int, end: int) -> NDArray:
         """References to the rows at places [first, end), all of which are there."""
-        offset = self.offset
-        if offset is not None:
-            return np.arange(first + offset, end + offset)
+        rows = self._together(first, end)
+        if rows is not None:
+            return np.arange(rows.start, rows.stop)
         refs = np.empty(end - first, np.int64)
-        for start, rows, places in self._runs(first, end):
-            refs[places - first] = np.arange(start, start + len(rows))
+        for start, ts, places in self._runs(first, end):
+            refs[places - first] = np.arange(start, start + len(ts))
         return refs
+
+    def _together(self, first: int, end: int) -> range | None:
+        """The numbers of the rows at places [first, end), if one shelf has all rows without a gap."""
+        offset = self.offset
+        if offset is None:
+            return None
+        ts = self.side.shelves[0].store.ts
+        assert first == end or ts.tail <= first + offset <= end + offset <= ts.end, "a row is missing"
+        return range(first + offset, end + offset)
 
     def _runs(self, first: int, end: int) -> list[tuple[int, NDArray, NDArray]]:
         """Of each shelf the rows at places [first, end): a reference to the first, times, places."""
@@ -238,13 +247,13 @@ class StreamRows:
 
     def show_run(self, member: WindowMember, views: Views, boundary: int, first: int, end: int) -> None:
         """The same of the rows at places [first, end), without copying them if they lie together."""
-        offset = self.offset
-        if offset is None:
+        rows = self._together(first, end)
+        if rows is None:
             self.show(member, views, boundary, self.refs_between(first, end), first)
-        elif first < end:
+        elif rows:
             side = self.side
             stored = [side.shelves[0].store.columns[side.columns.index(one)] for one in member.node.columns]
-            columns = [one.run(first + offset, end + offset) for one in stored]
+            columns = [one.run(rows.start, rows.stop) for one in stored]
             self._put(member, Batch(all_at(boundary, end - first), columns), first)
 
     def _put(self, member: WindowMember, batch: Batch, first: int | None = None) -> None:
