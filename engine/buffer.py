@@ -76,7 +76,7 @@ class RowBuffer:
             self._move(0)
 
     def fit(self) -> None:
-        """Give back the memory in which no row lives; nothing is to be added."""
+        """Give back the memory in which no row lives; what is added next moves all to a new array."""
         self.data, self.base = self.live.copy(), self.tail
 
     @property

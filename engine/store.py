@@ -251,7 +251,7 @@ class Store:
         slide(self.columns)
 
     def fit(self) -> None:
-        """Take no more memory than the rows need; none are to be added."""
+        """Take no more memory than the rows need, until some are added."""
         for buffer in (self.ts, *(one for column in self.columns for one in column.buffers())):
             buffer.fit()
 

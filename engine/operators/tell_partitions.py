@@ -37,11 +37,14 @@ class PartitionTeller:
         """Of these rows."""
         self._told = told
         """Members of hopping queries have been told of the boundaries below this."""
+        self._may_forget = False
+        """Whether some of the rows may have left all windows."""
 
     def refresh(self, members: Sequence[WindowMember]) -> None:
         """Take changed members into account. Of those that are new, all rows that are there are looked at."""
-        is_new = any(one not in self.members for one in members)
+        is_new = not set(members) <= set(self.members)
         self.members = list(members)
+        self._may_forget = True
         used = dict.fromkeys(one.node.partition for one in members)
         if not is_new:
             self._partitions = {key: one for key, one in self._partitions.items() if key in used}
@@ -71,6 +74,9 @@ class PartitionTeller:
 
     def forget(self) -> None:
         """Let go of the rows that are in no window."""
+        if not self._may_forget:
+            return
+        self._may_forget = False
         asked: dict[tuple[tuple[int, ...], int, int], int] = {}
         for member in self.members:
             key = member.node.partition, self._known_to(member), self._first(member)
@@ -113,6 +119,7 @@ class PartitionTeller:
                 new = self.rows.refs_between(begin, end), self.rows.times_between(begin, end)
                 self._extend(np.arange(begin, end), *new)
             if begin < end or self._has_hops(until):
+                self._may_forget = True
                 refs, views = self.rows.refs_at(self.places), Views()
                 self._tell_sliding(first, refs, views)
                 self._tell_hops(until, refs, views)

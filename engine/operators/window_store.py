@@ -149,17 +149,15 @@ class WindowStore:
         member.first = max(0, missing + 1)
         if missing == BEGINNING:
             return
-        if member.node.partition or kept.over - member.first < size:
+        if member.node.partition or kept.come - member.first < size:
             member.first = min(member.first, kept.whole_from(member.born[0]))
             member.missing[0] = member.first - 1
         is_whole = not member.first and not self._is_late
         if member.node.partition:
             if is_whole or self._has_partitions(member):
                 member.first, member.missing[0] = 0, BEGINNING
-        elif is_whole or kept.over - member.first >= size:
+        elif is_whole or kept.come - member.first >= size:  # when the instant is over that it begins in
             member.missing[0] = BEGINNING
-        elif kept.come - member.first >= size:  # the instant that is not over brings the last of them
-            member.filled[0] = self._side.last_ts
         else:
             return
         self._side.unfilled = [one for one in self._side.unfilled if one is not member]
