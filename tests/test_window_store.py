@@ -367,6 +367,34 @@ def test_rows_that_only_partitions_need() -> None:
     assert store.state_rows == 2, "the last one of each partition"
 
 
+@pytest.mark.parametrize("where", ["k <= 2", "k <= 1", "k > 2", "k % 2 = 1", "k % 2 = 1 AND v < 3"])
+def test_rows_that_were_apart_are_told_apart(where: str) -> None:
+    """Each v comes once: all rows are in PARTITION BY v ROWS 1, most of them only there; who comes late
+    asks for rows by conditions that others had, or new ones."""
+    engine = make()
+    engine.query("SELECT v, k FROM s [PARTITION BY v ROWS 1] EMIT CHANGES")
+    for before in ("k <= 2", "k % 2 = 1"):
+        engine.query(f"SELECT k FROM s [RANGE 3 us] WHERE {before} EMIT CHANGES")
+    sql = f"SELECT k, v FROM s [RANGE 18 us] WHERE {where} EMIT CHANGES"
+    alone = solo(sql, pa.table({}), None)
+
+    def push(first: int, last: int) -> None:
+        for ts in range(first, last):
+            for one in (engine, alone):
+                one.push("s", {"ts": [ts], "k": [ts % 5], "v": [ts / 4], "t": ["x"], "b": [True]})
+
+    push(1, 21)
+    (store,) = engine._runtime.windows
+    assert len(store._kept.apart) == 18
+    late = engine.query(sql)
+    held = folded(changes_of(alone.queries["alone"]), 20)
+    push(21, 60)
+    assert late.complete_from - EPOCH == pa.scalar(20, pa.duration("us")).as_py()
+    found = changes_of(late)
+    assert held and folded(found, 20) == held
+    assert {key: n for key, n in found.items() if key[0] > 20} == changes_of(alone.queries["alone"])
+
+
 def test_rows_go_as_soon_as_no_window_needs_them() -> None:
     """::
 
@@ -433,6 +461,36 @@ def test_who_comes_late_finds_what_windows_of_other_kinds_have_kept() -> None:
     for kept in ("RANGE 90 us", "ROWS 90", "PARTITION BY v ROWS 1"):
         for asked_ in ("RANGE 40 us", "ROWS 40", "PARTITION BY k ROWS 40"):
             assert since(kept, asked_) == 20, "all rows are there"
+
+
+def test_who_comes_late_is_without_rows_on_which_it_fails() -> None:
+    """Whoever had asked from the start would have ended at 2, and nobody has the answer."""
+    engine = make()
+    engine.query("SELECT k, v FROM s [RANGE 20 us] EMIT CHANGES")
+    for ts in range(1, 5):
+        engine.push("s", {"ts": [ts], "k": [ts % 2], "v": [ts / 4], "t": ["x"], "b": [True]})
+    late = engine.query("SELECT v FROM s [RANGE 10 us] WHERE 6 % k = 0 EMIT CHANGES")
+    assert late.complete_from - EPOCH == pa.scalar(14, pa.duration("us")).as_py()
+    assert engine.query("SELECT v FROM s [RANGE 10 us] EMIT CHANGES").complete_from.microsecond == 4
+
+
+@pytest.mark.parametrize("window", ["ROWS 2", "PARTITION BY k ROWS 2", "PARTITION BY b ROWS 2"])
+def test_who_begins_in_an_instant_lacks_what_nobody_kept_of_it(window: str) -> None:
+    """Of three rows at 5, the first came before it, and only those with k = 0 were kept."""
+    engine = make()
+    engine.query("SELECT k FROM s [RANGE 50 us] WHERE k = 0 EMIT CHANGES")
+
+    def push(*keys: int) -> None:
+        count = len(keys)
+        columns = {"v": [0.0] * count, "t": ["x"] * count, "b": [True] * count}
+        engine.push("s", {"ts": [5] * count, "k": list(keys), **columns})
+
+    push(0, 7)
+    late = engine.query(f"SELECT k, b FROM s [{window}] EMIT CHANGES")
+    push(8, 9)
+    engine.advance(6)
+    engine._runtime._check()
+    assert sorted(rows_of(late.results())) == [(5, 1, 8, True), (5, 1, 9, True)]
 
 
 def test_late_rows_windows_lack_what_was_not_kept() -> None:

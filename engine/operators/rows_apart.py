@@ -109,7 +109,8 @@ class RowsApart:
         if self.shelf is not None:
             self.shelf._check()
             assert bool((np.diff(self.places) > 0).all()), "rows out of order"
-        assert self._live <= len(self.places), "rows that are not there"
+        dead = len(self.places) - self._live
+        assert 0 <= FEWEST_DEAD * dead <= len(self.places), "rows that nobody needs take memory"
 
 
 def in_order(parts: Sequence[LetGo]) -> LetGo:
