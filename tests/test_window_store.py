@@ -516,7 +516,8 @@ def test_late_rows_windows_lack_what_was_not_kept() -> None:
     assert sorted(+held) == [7, 8, 9, 10, 11, 12]
 
 
-def test_an_aggregate_goes_over_when_it_is_not_alone() -> None:
+@pytest.mark.parametrize("window", ["RANGE 9 us", "ROWS 9", "PARTITION BY k ROWS 1"])
+def test_an_aggregate_goes_over_when_it_is_not_alone(window: str) -> None:
     """Alone it keeps an entry per row; in common with others it keeps its groups, once all rows are there."""
     engine = make()
     total = engine.query("SELECT k, SUM(v) AS x FROM s [RANGE 5 us] GROUP BY k", name="total")
@@ -530,7 +531,7 @@ def test_an_aggregate_goes_over_when_it_is_not_alone() -> None:
 
     push(1, 8)
     assert not list(engine._runtime.windows), "who reads the same aggregate is no other"
-    engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 EMIT CHANGES", name="other")
+    engine.query(f"SELECT k FROM s [{window}] WHERE k > 0 EMIT CHANGES", name="other")
     (store,) = engine._runtime.windows
     push(8, 12)
     assert engine._runtime.is_replanned("total"), "of the rows before 8 some are still in its window"
