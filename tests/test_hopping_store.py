@@ -237,7 +237,7 @@ def test_drawn_queries_over_rows_windows(data: st.DataObject) -> None:
         drive(data.draw, ROWS, ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.data())
 def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
     with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
