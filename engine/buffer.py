@@ -75,6 +75,10 @@ class RowBuffer:
         if len(self.data) > max(MANY_ROWS, 16 * len(self)):  # a burst is over: give its memory back
             self._move(0)
 
+    def fit(self) -> None:
+        """Give back the memory in which no row lives; what is added next moves all to a new array."""
+        self.data, self.base = self.live.copy(), self.tail
+
     @property
     def live(self) -> NDArray:
         return self.data[self.tail - self.base : self.end - self.base]

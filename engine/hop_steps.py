@@ -1,8 +1,11 @@
-"""Boundaries of hopping queries whose ROWS windows are kept in common: how far to tell of them in a step."""
+"""Boundaries of hopping queries whose ROWS windows are kept in common: which, and how far to tell of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .hops import Hops
 from .window_member import WindowMember
@@ -30,3 +33,10 @@ def boundaries_between(hops: Hops, told: int, until: int, first: int) -> Iterato
     while boundary < until:
         yield boundary
         boundary += hops.size
+
+
+def boundaries_of(hops: Hops, ts: NDArray, until: int, since: int) -> list[int]:
+    """Those below `until` at which rows of these times are first seen by who is told from `since` on."""
+    seen = hops.up(ts)
+    found: list[int] = np.unique(np.maximum(seen[seen < until], since)).tolist()
+    return found

@@ -15,11 +15,11 @@ from .operators.shared_select import Share, SharedSelect
 from .operators.sink import Sink
 from .plan import PlanNode
 from .queue import BEGINNING, Outlet, Queue
-from .stream_store import StreamStore
 from .window_member import WindowMember
 
 if TYPE_CHECKING:
     from .operators.pane_aggregate import PaneAggregate
+    from .operators.window_store import WindowStore
     from .pane_member import PaneMember
 
 
@@ -40,7 +40,7 @@ class Part:
     """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
     panes: dict[int, tuple[PaneAggregate, PaneMember]] = field(default_factory=dict)
     """Hopping aggregates that others over the stream are run with."""
-    windows: dict[int, tuple[StreamStore, WindowMember]] = field(default_factory=dict)
+    windows: dict[int, tuple[WindowStore, WindowMember]] = field(default_factory=dict)
     """Windows whose rows are kept with those of others over the stream."""
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     output: Outlet = field(default_factory=Outlet)

@@ -51,12 +51,12 @@ from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
 from .stream_clock import StreamClock
-from .stream_store import StreamStore
 from .succession import Done, ExactFrom, Succession
 from .windows_in_common import WindowsInCommon
 
 if TYPE_CHECKING:
     from .operators.pane_aggregate import PaneAggregate
+    from .operators.window_store import WindowStore
     from .pane_member import PaneMember
 
 
@@ -106,7 +106,7 @@ class Runtime:
         self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | StreamStore] = {}
+        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | WindowStore] = {}
         self._failures: list[Exception] = []
 
     @property

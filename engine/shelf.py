@@ -99,15 +99,19 @@ class Shelf:
 
     def expire(self, clock: int, last_place: int) -> None:
         """Drop what has come to its age at `clock`, when the last row of the stream has this place."""
-        if self.lifetime == FOREVER:
-            return
+        self.drop(self.expired(clock, last_place))
+
+    def expired(self, clock: int, last_place: int) -> int:
+        """The first row that has not come to its age then."""
         pos = self.pos
+        if self.lifetime == FOREVER:
+            return pos.tail
         row = pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right"))
         if self.rows:
             assert self.places is not None, "rows that are displaced have places"
             displaced = int(self.places.live.searchsorted(last_place - self.rows, side="right"))
             row = min(row, pos.tail + displaced)
-        self.drop(row)
+        return row
 
     def drop(self, row: int) -> None:
         """Rows below `row` are dead."""

@@ -250,6 +250,11 @@ class Store:
         self.ts.slides = True
         slide(self.columns)
 
+    def fit(self) -> None:
+        """Take no more memory than the rows need, until some are added."""
+        for buffer in (self.ts, *(one for column in self.columns for one in column.buffers())):
+            buffer.fit()
+
     def add_column(self, type_: SqlType) -> None:
         """Keep one more column, which is NULL in the rows that are there."""
         tail = self.ts.tail

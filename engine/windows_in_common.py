@@ -9,39 +9,38 @@ from .common_selects import disconnect
 from .pipeline import Part
 from .plan import StoredWindowNode
 from .queue import BEGINNING, Outlet
-from .stream_store import StreamStore
 from .window_member import WindowMember
 
 if TYPE_CHECKING:
+    from .operators.window_store import WindowStore
     from .runtime import Runtime
 
 
 class WindowsInCommon:
-    """The operators at work, those in common by stream and kind of window."""
+    """The operators at work, those in common by stream."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._found: dict[tuple[str, str], StreamStore] = {}
-        self._alone: list[StreamStore] = []
+        self._found: dict[str, WindowStore] = {}
+        self._alone: list[WindowStore] = []
         """Of windows that were asked for when some of what had come was on its way."""
 
-    def __iter__(self) -> Iterator[StreamStore]:
+    def __iter__(self) -> Iterator[WindowStore]:
         yield from self._found.values()
         yield from self._alone
 
     def keeps(self, stream: str) -> bool:
         """Whether rows of a stream are kept in common."""
-        return any(found == stream for found, _ in self._found)
+        return stream in self._found
 
     def share(self, node: StoredWindowNode, number: int, part: Part) -> Outlet:
         """A member of the operator that keeps the stream's rows, which is set up if there is none."""
         stream = node.input.stream
-        kind = "partitions" if node.partition else node.window.kind
-        store = self._found.get((stream, kind))
+        store = self._found.get(stream)
         if store is None:
-            store = self._found[stream, kind] = self._open(stream, kind)
+            store = self._found[stream] = self._open(stream)
         elif self._runtime.is_working:
-            store = self._open(stream, kind)
+            store = self._open(stream)
             self._alone.append(store)
         member = WindowMember(part.name, node=node, part=part)
         ingest = self._runtime.streams[stream]
@@ -50,27 +49,17 @@ class WindowsInCommon:
         part.windows[number] = store, member
         return member.output
 
-    def _open(self, stream: str, kind: str) -> StreamStore:
+    def _open(self, stream: str) -> WindowStore:
+        from .operators.window_store import WindowStore  # a query that does without starts faster
+
         runtime, ingest = self._runtime, self._runtime.streams[stream]
         queue, types = runtime.tapped(stream), ingest.schema.types
-        store: StreamStore
-        if kind == "rows":  # imported when it is first asked for: a query that does without starts faster
-            from .operators.rows_store import RowsStore
-
-            store = RowsStore(stream, types, queue, ingest.rows_in > 0)
-        elif kind == "partitions":
-            from .operators.partition_store import PartitionStore
-
-            store = PartitionStore(stream, types, queue, ingest.rows_in > 0)
-        else:
-            from .operators.window_store import WindowStore
-
-            store = WindowStore(stream, types, queue, runtime._fail_member)
+        store = WindowStore(stream, types, queue, ingest.rows_in > 0, runtime._fail_member)
         runtime._owners[store] = store
         runtime._ready.enter(store)
         return store
 
-    def leave(self, store: StreamStore, member: WindowMember) -> None:
+    def leave(self, store: WindowStore, member: WindowMember) -> None:
         """A window has gone, and with the last the operator."""
         member.output.queues.clear()
         if member in store.members:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.plan import StoredWindowNode
-from penstock.engine.stream_store import StreamStore
 from penstock.engine.window_member import WindowMember
 
 from .explain_text import some_of, where_lines
 
+if TYPE_CHECKING:
+    from penstock.engine.operators.window_store import WindowStore
+
 
 def describe_window(
-    node: StoredWindowNode, store: StreamStore, member: WindowMember, query: str
+    node: StoredWindowNode, store: WindowStore, member: WindowMember, query: str
 ) -> tuple[str, list[str], dict[str, Any]]:
     """Title, lines and data of a query's window."""
     kind = "WholeWindow" if node.whole else "Window"

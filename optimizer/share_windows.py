@@ -1,8 +1,8 @@
 """Which windows have their rows kept in common: RANGE and ROWS windows, wherever a window of a query's own
 would keep rows.
 
-All of one stream and kind share, whatever their sizes, hops, filters and columns
-(engine/operators/window_store.py, rows_store.py), below joins too. What
+All of one stream share, whatever their kinds, sizes, hops, filters and columns
+(engine/operators/window_store.py), below joins too. What
 comes out of such a window says itself when rows leave, so that nobody above it keeps them for that: no Expire
 is needed, and an aggregate keeps its groups alone.
 
@@ -121,7 +121,7 @@ def share(node: PlanNode, leaving: Leaving = "told") -> PlanNode:
             | WholeWindowNode(input=SourceNode() as source, ticks=None)
         ):
             return stored_rows(node, named(source)) if node.window.kind == "rows" else node
-        case WholeWindowNode(input=SourceNode() as source, ticks=TicksNode() as ticks) if not node.partition:
+        case WholeWindowNode(input=SourceNode() as source, ticks=TicksNode() as ticks):
             return (
                 AtTicksNode(stored_rows(node, named(source)), ticks) if node.window.kind == "rows" else node
             )

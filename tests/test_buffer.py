@@ -52,6 +52,23 @@ def test_a_buffer_that_nobody_holds_uses_its_memory_again() -> None:
     assert len(arrays) < 6
 
 
+def test_a_store_that_fits_goes_on() -> None:
+    """It takes what its rows need, keeps their numbers, and more can come."""
+    store = Store((SqlType.BIGINT, SqlType.VARCHAR))
+    for start in range(0, 3_000, 1_000):
+        numbers = list(range(start, start + 1_000))
+        store.append(np.array(numbers), [pa.array(numbers), pa.array(list(map(str, numbers)))])
+        store.drop(start + 900)
+        store.fit()
+        store._check()
+        assert store.nbytes < 100 * 32
+        rows = (
+            store.columns[0].run(start + 900, start + 1_000),
+            store.columns[1].run(start + 900, start + 1_000),
+        )
+        assert [one.to_pylist() for one in rows] == [numbers[900:], [str(i) for i in numbers[900:]]]
+
+
 def test_runs_of_a_store_outlive_its_rows() -> None:
     store = Store((SqlType.BIGINT, SqlType.VARCHAR, SqlType.BOOLEAN, SqlType.DOUBLE))
     store.slide()

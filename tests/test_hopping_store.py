@@ -29,12 +29,10 @@ from test_window_store import bad_instant, changes_of, cramped, folded, make, sc
 import penstock
 from penstock import adapt
 from penstock.engine import hop_steps
-from penstock.engine.batch import Batch
 from penstock.engine.hops import Hops
-from penstock.engine.operators.partition_store import Partitions
+from penstock.engine.operators.partitions import Partitions
 from penstock.engine.queue import BEGINNING
 from penstock.engine.types import SqlType
-from penstock.engine.window import FOREVER
 from penstock.optimizer.reassign_modes import Watch
 from penstock.query import EPOCH, NEVER
 
@@ -220,6 +218,9 @@ def drive(draw: Any, asks: st.SearchStrategy[Ask], sizes: list[str], names: str 
                 do(methodcaller("advance", now))
                 come = dict.fromkeys(names, now)
             engine._runtime._check()
+            assert len(list(engine._runtime.windows)) <= len(names), (
+                "rows of one stream are kept in two places"
+            )
             for one in running:
                 one.check()
             if len(running) > 1 and draw(st.integers(0, 3)) == 0:
@@ -257,11 +258,18 @@ def test_drawn_queries_over_rows_windows(data: st.DataObject) -> None:
         drive(data.draw, asked(windows=ROWS), ["2 ROWS", "4 ROWS", "11 us", "7 ROWS"])
 
 
-@settings(max_examples=120)
+@settings(max_examples=80)
 @given(st.data())
 def test_drawn_queries_over_partitions(data: st.DataObject) -> None:
     with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
         drive(data.draw, asked(windows=PARTITIONS), ["2 ROWS", "11 us"])
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_drawn_queries_over_windows_of_all_kinds(data: st.DataObject) -> None:
+    with mock.patch.object(hop_steps, "MOST_ROWS", data.draw(st.sampled_from([1, 12, 1 << 18]))):
+        drive(data.draw, asked(windows=[*RANGES, *ROWS, *PARTITIONS]), ["2 ROWS", "4 us", "7 ROWS", "11 us"])
 
 
 @settings(max_examples=40)
@@ -377,7 +385,7 @@ def test_who_comes_late_is_given_what_others_have_kept() -> None:
     assert since("SELECT DISTINCT k FROM s [RANGE 4 us] WHERE k > 1 HOP BY 5 us EMIT DELTA") == 20
     assert since("SELECT v FROM s [RANGE 13 us] WHERE k = 2 HOP BY 4 us EMIT DELTA") == 20
     assert since("SELECT v FROM s [RANGE 15 us] WHERE k = 2 EMIT CHANGES") == 22, "those up to 7 are gone"
-    assert since("SELECT v FROM s [RANGE 5 us] HOP BY 1 us EMIT DELTA") == 25, "k = 0 was never kept"
+    assert since("SELECT v FROM s [RANGE 5 us] HOP BY 1 us EMIT DELTA") == 24, "k = 0 was never kept"
     assert since("SELECT t FROM s [RANGE 5 us] WHERE k > 1 HOP BY 1 us EMIT DELTA") == 25, "nobody had kept t"
 
 
@@ -492,12 +500,13 @@ def test_a_late_rows_window_has_nothing_to_lose() -> None:
     assert [row[1:] for row in rows_of(late.results())] == [(1, 19), (1, 20)]
 
 
-def test_hopping_windows_of_the_last_rows_keep_them_once() -> None:
+@pytest.mark.parametrize("partition", ["", "PARTITION BY b "])
+def test_hopping_windows_of_the_last_rows_keep_them_once(partition: str) -> None:
     """In every mode, also where boundaries are left out at which nothing can have changed."""
     engine = make()
     tails = [f"HOP BY {hop} us EMIT {emit}" for hop in (3, 5) for emit in ("DELTA", "COMPLETE")]
     queries = [
-        engine.query(f"SELECT DISTINCT k FROM s [ROWS {size}] WHERE k > 0 {tail}", modes=mode)
+        engine.query(f"SELECT DISTINCT k FROM s [{partition}ROWS {size}] WHERE k > 0 {tail}", modes=mode)
         for size in (2, 50, 100)
         for tail in tails
         for mode in ("DIDO", "CICO")
@@ -522,10 +531,29 @@ def answer_at(query: penstock.Query, instant: int) -> frozenset[Any]:
     return frozenset(row for ts, row in found if ts == instant)
 
 
-def test_silence_costs_no_boundaries_over_the_last_rows() -> None:
+def test_old_rows_of_others_are_in_no_window_of_the_last_rows() -> None:
+    """Rows between those with k = 0, which a RANGE window keeps, and the last ones are gone."""
+    sqls = [f"SELECT DISTINCT k FROM s [ROWS 1] HOP BY 10 us EMIT {emit}" for emit in ("DELTA", "COMPLETE")]
+    engine, alone = make(), make(sharing="unshared")
+    engine.query("SELECT k FROM s [RANGE 1 SECOND] WHERE k = 0 EMIT CHANGES")
+    queries = [[one.query(sql, modes="CICO") for one in (engine, alone)] for sql in sqls]
+    for ts in (1, 2, 3, 4, 12, 13, 14, 15, 35, 36, 61):
+        for one in (engine, alone):
+            one.push("s", {"ts": [ts], "k": [ts % 12 - 1], "v": [1.0], "t": ["x"], "b": [True]})
+        engine._runtime._check()
+    for one in (engine, alone):
+        one.close()
+    (store,) = engine._runtime.windows
+    assert len(store.members) == 3
+    for shared, single in queries:
+        assert answers_of(shared) == answers_of(single)
+
+
+@pytest.mark.parametrize("partition", ["", "PARTITION BY b "])
+def test_silence_costs_no_boundaries_over_the_last_rows(partition: str) -> None:
     """A year of microseconds between two rows, in a query that says what changes."""
     engine = make()
-    sql = "SELECT DISTINCT k FROM s [ROWS {}] HOP BY 1 us EMIT DELTA"
+    sql = f"SELECT DISTINCT k FROM s [{partition}ROWS {{}}] HOP BY 1 us EMIT DELTA"
     queries = [engine.query(sql.format(size), modes="CICO") for size in (1, 2)]
     year = 365 * 86_400_000_000
     for ts in (3, year):
@@ -554,25 +582,56 @@ def test_partitions_of_a_hop_that_ends_without_rows() -> None:
     assert sorted(last) == [6, 11, 12, 13, 14, 15, 16, 17, 18]
 
 
+@pytest.mark.twin("changes.displace_in_partitions")
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from(["a", "b", None, "c"]), max_size=30), st.data())
 def test_who_displaces_whom(texts: list[str | None], data: st.DataObject) -> None:
-    """Row by row, as rows come and go."""
-    found, rows = Partitions((0,), FOREVER), list[str | None]()
-    at = 0
-    while at < len(texts):
-        piece = texts[at : at + data.draw(st.integers(1, 8))]
-        begin, at = len(rows), at + len(piece)
+    """Row by row, as rows come and go; windows are those of instants, which are whole from some row on."""
+    draw = data.draw
+    found, rows, at = Partitions((0,)), list[str | None](), list[int]()
+    come = 0
+    while come < len(texts):
+        piece = texts[come : come + draw(st.integers(1, 8))]
+        come += len(piece)
+        begin, now = len(rows), at[-1] + 1 if at else 0
         rows += piece
-        batch = Batch(np.arange(len(rows)), [pa.array(rows, pa.string())])
-        found.extend(batch, [SqlType.VARCHAR], {0: 0}, begin)
-        for _ in range(2):
-            for size in (1, 2, 5):
-                later = [[j for j in range(i + 1, len(rows)) if rows[j] == rows[i]] for i in range(len(rows))]
-                expected = [one[size - 1] if len(one) >= size else len(rows) for one in later]
-                assert found.displacing(size).tolist() == expected
-            kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows))))))
-            found.keep(np.array(kept, np.int64))
-            rows = [rows[i] for i in kept]
-            if not rows:
-                break
+        at += [
+            now := now + gap
+            for gap in draw(st.lists(st.integers(0, 1), min_size=len(piece), max_size=len(piece)))
+        ]
+        found.extend([pa.array(piece, pa.string())], [SqlType.VARCHAR], len(piece))
+        end = next((i for i in range(len(rows)) if at[i] > draw(st.integers(at[begin], at[-1]))), len(rows))
+        first = draw(st.integers(0, len(rows)))
+        for size in (1, 2, 5):
+            later = [[j for j in range(i + 1, len(rows)) if rows[j] == rows[i]] for i in range(len(rows))]
+            expected = [one[size - 1] if len(one) >= size else len(rows) for one in later]
+            assert found.displacing(size).tolist() == expected
+            changes = found.changes(size, np.array(at), begin, end, first)
+            assert list(zip(*(one.tolist() for one in changes), strict=True)) == naive(
+                rows, at, size, begin, end, first
+            )
+        kept = sorted(draw(st.sets(st.sampled_from(range(len(rows))))))
+        found.keep(np.array(kept, np.int64))
+        rows, at = [rows[i] for i in kept], [at[i] for i in kept]
+        found._check(len(rows))
+
+
+def naive(
+    rows: list[str | None], at: list[int], size: int, begin: int, end: int, first: int
+) -> list[tuple[int, int, int]]:
+    """What the instants of rows [begin, end) change in windows of the last rows of each partition."""
+
+    def window(stop: int) -> list[int]:
+        last = {key: [i for i in range(stop) if rows[i] == key][-size:] for key in rows}
+        return [i for i in range(first, stop) if i in last[rows[i]]]
+
+    changes, before = [], window(begin)
+    for now in sorted(set(at[begin:end])):
+        held = window(next((i for i in range(end) if at[i] > now), end))
+        by = {
+            i: [j for j in range(i + 1, end) if rows[j] == rows[i]][size - 1] for i in before if i not in held
+        }
+        changes += [(now, -1, i) for i in sorted(by, key=by.__getitem__)]
+        changes += [(now, 1, i) for i in held if i not in before]
+        before = held
+    return changes

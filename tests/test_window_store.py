@@ -23,7 +23,7 @@ from test_shared_select import CONDITIONS, DECLARE, FAILING, SCHEMA
 import penstock
 from penstock.engine import functions
 from penstock.engine.kernels.changes import displace_rows, find_few, take_changes
-from penstock.engine.operators import window_lanes, window_store
+from penstock.engine.operators import tell_ranges, window_lanes, window_store
 from penstock.engine.operators.window_store import WindowStore
 from penstock.engine.scheduler import RoundRobin, Shuffled
 from penstock.query import EPOCH, NEVER
@@ -43,6 +43,9 @@ TEMPLATES = [
     "SELECT k, v FROM s [ROWS {w}]{where} EMIT CHANGES",
     "SELECT t, MAX(v) AS hi FROM s [ROWS {w}]{where} GROUP BY t",
     "SELECT k FROM s [ROWS {w}]{where} EXCEPT SELECT k FROM s [RANGE {u} us]",
+    "SELECT k, v FROM s [PARTITION BY k ROWS {w}]{where} EMIT CHANGES",
+    "SELECT b, MAX(t) AS hi FROM s [PARTITION BY t, b ROWS {w}]{where} GROUP BY b",
+    "SELECT k FROM s [ROWS {w}]{where} UNION SELECT k FROM s [PARTITION BY b ROWS {u}]",
 ]  # fmt: skip
 STRATEGIES = ["auto", "auto", "auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain"]
 
@@ -149,7 +152,7 @@ def cramped(draw: Any, stack: ExitStack) -> None:
         "STEP_ROWS": draw(st.sampled_from([1, 4, 32_768])),
     }
     for name, value in limits.items():
-        module = window_lanes if hasattr(window_lanes, name) else window_store
+        module = next(one for one in (window_lanes, tell_ranges, window_store) if hasattr(one, name))
         stack.enter_context(mock.patch.object(module, name, value))
 
 
@@ -209,22 +212,24 @@ def test_drawn_queries_that_come_and_go(data: st.DataObject) -> None:
             asked_.check()
             asked_.check_answers(end)
         engine._runtime._check()
-        stores = [store for store in engine._runtime.windows if isinstance(store, WindowStore)]
-        assert all(store.state_rows == 0 for store in stores), "rows that nobody needs"
+        for store in engine._runtime.windows:
+            needed = {ref for member in store.members for ref in store.refs_of(member).tolist()}
+            assert store.state_rows == len(needed), "rows that nobody needs"
 
 
 def check_state(engine: penstock.Engine) -> None:
-    """What is kept is what some window still holds."""
+    """What is kept is what some window still holds, and rows of an instant that is not over."""
     for store in engine._runtime.windows:
-        if not isinstance(store, WindowStore):
-            most = max(member.node.size for member in store.members)
-            assert store.state_rows <= min(most, store.counters.rows_in)
-            continue
-        if len({member.node.size for member in store.members}) > window_lanes.MOST_SHELVES:
+        assert isinstance(store, WindowStore)
+        sizes = {member.node.size for member in store.members if not member.by_rows[0]}
+        if len(sizes) > window_store.MOST_SHELVES or store._side.births_matter:
             continue
         in_some: set[int] = set()
         for member in store.members:
-            in_some |= set(store.rows_of(member)[0].tolist())
+            in_some |= set(store.refs_of(member).tolist())
+        kept = store._kept
+        if any(member.by_rows[0] for member in store.members):
+            in_some |= set(kept.refs_between(kept.over, kept.come).tolist())
         assert store.state_rows == len(in_some)
 
 
@@ -254,7 +259,7 @@ def test_who_fails_stops_alone(data: st.DataObject) -> None:
                 except penstock.DataError:
                     assert failed and one.query._pipeline.error is not None, one.sql
                     alive.remove(one)
-                    last = bad_instant(piece)
+                    last = bad_instant(rows.slice(0, at))
                     new = changes_of(one.query) if one.query._pipeline.sink.state_rows else Counter()
                     one.seen[0].update(new)
                     assert all(ts <= last for ts, _ in new), "it went on beyond its failure"
@@ -302,6 +307,95 @@ def test_a_hundred_windows_keep_the_rows_of_one() -> None:
     assert store.state_bytes < 2 * single.state_bytes
 
 
+def test_windows_of_all_kinds_keep_rows_once() -> None:
+    """A row is kept if it is in some window, RANGE or ROWS or of partitions: once, with its columns."""
+    rng = np.random.default_rng(7)
+    count = 20_000
+    keys = np.where(rng.random(count) < 0.02, rng.integers(8, 40, count), rng.integers(0, 8, count))
+    rows = {
+        "ts": np.arange(count) * 10, "k": keys, "v": rng.random(count),
+        "t": np.array([f"text {i}" for i in range(count)]), "b": rng.random(count) < 0.5,
+    }  # fmt: skip
+    what = ["k, v", "t", "ts, b", "k, t"]
+    windows = [
+        [f"RANGE {i} MILLISECONDS" for i in range(1, 11)],
+        [f"ROWS {100 * i}" for i in range(1, 11)],
+        [f"PARTITION BY k ROWS {10 * i}" for i in range(1, 11)],
+    ]
+    together, apart = make(), [make() for _ in windows]
+    for engine, kinds in zip(apart, windows, strict=True):
+        for i, window in enumerate(kinds):
+            for one in (together, engine):
+                one.query(f"SELECT {what[i % 4]} FROM s [{window}] EMIT CHANGES")
+    for one in (together, *apart):
+        for begin in range(0, count, 6_000):
+            one.push("s", {name: values[begin : begin + 6_000] for name, values in rows.items()})
+        one.advance(count * 10 - 5)  # the last instant is over
+        one._runtime._check()
+    (store,) = together._runtime.windows
+    recent = set(range(count - 1_000, count))  # in RANGE 10 MILLISECONDS, and ROWS 1000
+    last = {i for key in set(keys.tolist()) for i in np.flatnonzero(keys == key)[-100:].tolist()}
+    assert len(last - recent) > 100 and len(recent - last) > 100
+    (group,) = (one for one in together.stats()["groups"] if one["strategy"] == "windows")
+    assert [one["state_rows"] for one in group["operators"]] == [len(recent | last)]
+    assert len(group["queries"]) == 30
+    alone = [next(iter(engine._runtime.windows)) for engine in apart]
+    assert store.state_rows < sum(one.state_rows for one in alone) / 1.5
+    assert together.explain().count("rows of s kept once, also for") == 30
+
+
+def test_rows_that_only_partitions_need() -> None:
+    """::
+
+    k = 1   1                        in PARTITION BY k ROWS 1 for ever, in RANGE 3 until 4
+    k = 2     2 3 4 5 ... 20         in RANGE 3, the last one in its partition, too
+    """
+    engine = make()
+    engine.query("SELECT v, k FROM s [PARTITION BY k ROWS 1] EMIT CHANGES")
+    engine.query("SELECT k FROM s [RANGE 3 us] WHERE v > 0 EMIT CHANGES")
+    (store,) = engine._runtime.windows
+    for ts in range(1, 21):
+        engine.push("s", {"ts": [ts], "k": [1 + (ts > 1)], "v": [1.0], "t": ["x"], "b": [True]})
+        engine._runtime._check()
+        assert store.state_rows == (ts if ts < 4 else 4), "the row at 1, and three"
+    wide = engine.query("SELECT v FROM s [RANGE 30 us] EMIT CHANGES")
+    assert wide.complete_from - EPOCH == pa.scalar(48, pa.duration("us")).as_py(), "from 18 on all is there"
+    assert sorted(rows_of(wide.results())) == [], "what was there is no news"
+    engine.push("s", {"ts": [21], "k": [1], "v": [0.0], "t": ["x"], "b": [True]})
+    assert store.state_rows == 5, "for the wide window those at 1, 18, 19, 20, 21"
+    wide.drop()
+    engine.advance(24)
+    assert store.state_rows == 2, "the last one of each partition"
+
+
+@pytest.mark.parametrize("where", ["k <= 2", "k <= 1", "k > 2", "k % 2 = 1", "k % 2 = 1 AND v < 3"])
+def test_rows_that_were_apart_are_told_apart(where: str) -> None:
+    """Each v comes once: all rows are in PARTITION BY v ROWS 1, most of them only there; who comes late
+    asks for rows by conditions that others had, or new ones."""
+    engine = make()
+    engine.query("SELECT v, k FROM s [PARTITION BY v ROWS 1] EMIT CHANGES")
+    for before in ("k <= 2", "k % 2 = 1"):
+        engine.query(f"SELECT k FROM s [RANGE 3 us] WHERE {before} EMIT CHANGES")
+    sql = f"SELECT k, v FROM s [RANGE 18 us] WHERE {where} EMIT CHANGES"
+    alone = solo(sql, pa.table({}), None)
+
+    def push(first: int, last: int) -> None:
+        for ts in range(first, last):
+            for one in (engine, alone):
+                one.push("s", {"ts": [ts], "k": [ts % 5], "v": [ts / 4], "t": ["x"], "b": [True]})
+
+    push(1, 21)
+    (store,) = engine._runtime.windows
+    assert len(store._kept.apart) == 18
+    late = engine.query(sql)
+    held = folded(changes_of(alone.queries["alone"]), 20)
+    push(21, 60)
+    assert late.complete_from - EPOCH == pa.scalar(20, pa.duration("us")).as_py()
+    found = changes_of(late)
+    assert held and folded(found, 20) == held
+    assert {key: n for key, n in found.items() if key[0] > 20} == changes_of(alone.queries["alone"])
+
+
 def test_rows_go_as_soon_as_no_window_needs_them() -> None:
     """::
 
@@ -339,8 +433,65 @@ def test_who_comes_late_is_given_what_others_have_kept() -> None:
 
     assert since("SELECT k, MAX(v) AS hi FROM s [RANGE 4 us] WHERE k > 1 GROUP BY k") == 20
     assert since("SELECT v FROM s [RANGE 12 us] WHERE k = 2 EMIT CHANGES") == 22, "those of 9 and 10 are gone"
-    assert since("SELECT v FROM s [RANGE 5 us] EMIT CHANGES") == 25, "rows with k = 0 were never kept"
+    assert since("SELECT v FROM s [RANGE 5 us] EMIT CHANGES") == 24, "k = 0 was never kept, last before 19"
     assert since("SELECT t FROM s [RANGE 5 us] WHERE k > 1 EMIT CHANGES") == 25, "nobody had kept t"
+
+
+def test_who_comes_late_finds_what_windows_of_other_kinds_have_kept() -> None:
+    """Of twenty rows, one a microsecond, k = 0, 1, 2, 0, ...: the last nine are there in each case."""
+
+    def since(kept: str, asked: str, columns: str = "k, v") -> int | None:
+        engine = make()
+        engine.query(f"SELECT k, v FROM s [{kept}] EMIT CHANGES")
+        for ts in range(1, 21):
+            engine.push("s", {"ts": [ts], "k": [ts % 3], "v": [ts / 4], "t": ["x"], "b": [True]})
+        late = engine.query(f"SELECT {columns} FROM s [{asked}] EMIT CHANGES")
+        engine.advance(21)
+        found = late.complete_from
+        return None if found == NEVER else round((found - EPOCH).total_seconds() * 1e6)
+
+    for kept in ("RANGE 9 us", "ROWS 9", "PARTITION BY k ROWS 3"):
+        assert since(kept, "RANGE 8 us") == 20
+        assert since(kept, "ROWS 8") == 20
+        assert since(kept, "RANGE 15 us") == 26, "those at 10 and before are gone"
+        assert since(kept, "ROWS 15") is None
+        assert since(kept, "RANGE 8 us", "t") == 28, "nobody had kept t"
+        assert since(kept, "PARTITION BY b ROWS 2", "k, b") is None
+    assert since("PARTITION BY k ROWS 3", "PARTITION BY k ROWS 2") == 20
+    assert since("RANGE 9 us", "PARTITION BY k ROWS 2") is None, "a key may not have come since"
+    for kept in ("RANGE 90 us", "ROWS 90", "PARTITION BY v ROWS 1"):
+        for asked_ in ("RANGE 40 us", "ROWS 40", "PARTITION BY k ROWS 40"):
+            assert since(kept, asked_) == 20, "all rows are there"
+
+
+def test_who_comes_late_is_without_rows_on_which_it_fails() -> None:
+    """Whoever had asked from the start would have ended at 2, and nobody has the answer."""
+    engine = make()
+    engine.query("SELECT k, v FROM s [RANGE 20 us] EMIT CHANGES")
+    for ts in range(1, 5):
+        engine.push("s", {"ts": [ts], "k": [ts % 2], "v": [ts / 4], "t": ["x"], "b": [True]})
+    late = engine.query("SELECT v FROM s [RANGE 10 us] WHERE 6 % k = 0 EMIT CHANGES")
+    assert late.complete_from - EPOCH == pa.scalar(14, pa.duration("us")).as_py()
+    assert engine.query("SELECT v FROM s [RANGE 10 us] EMIT CHANGES").complete_from.microsecond == 4
+
+
+@pytest.mark.parametrize("window", ["ROWS 2", "PARTITION BY k ROWS 2", "PARTITION BY b ROWS 2"])
+def test_who_begins_in_an_instant_lacks_what_nobody_kept_of_it(window: str) -> None:
+    """Of three rows at 5, the first came before it, and only those with k = 0 were kept."""
+    engine = make()
+    engine.query("SELECT k FROM s [RANGE 50 us] WHERE k = 0 EMIT CHANGES")
+
+    def push(*keys: int) -> None:
+        count = len(keys)
+        columns = {"v": [0.0] * count, "t": ["x"] * count, "b": [True] * count}
+        engine.push("s", {"ts": [5] * count, "k": list(keys), **columns})
+
+    push(0, 7)
+    late = engine.query(f"SELECT k, b FROM s [{window}] EMIT CHANGES")
+    push(8, 9)
+    engine.advance(6)
+    engine._runtime._check()
+    assert sorted(rows_of(late.results())) == [(5, 1, 8, True), (5, 1, 9, True)]
 
 
 def test_late_rows_windows_lack_what_was_not_kept() -> None:
@@ -356,9 +507,9 @@ def test_late_rows_windows_lack_what_was_not_kept() -> None:
         engine.push("s", {"ts": [ts], "k": [ts], "v": [ts / 4], "t": [f"t{ts}"], "b": [True]})
     engine.advance(13)
     since = [one.complete_from for one in (fewer, more, texts)]
-    assert [one.microsecond for one in since] == [8, 9, 9]
+    assert [one.microsecond for one in since] == [8, 9, 10]
     given = Counter(row[2] for row in rows_of(texts.results()))
-    assert set(given) == {"t8", "t9", "t10", "t11", "t12"}, "no text that was not kept"
+    assert set(given) == {"t9", "t10", "t11", "t12"}, "no text that was not kept"
     assert rows_of(fewer.results())[-1][1:] == (1, 12)
     held: Counter[Any] = Counter()
     for _, diff, k in rows_of(more.results()):
@@ -366,7 +517,8 @@ def test_late_rows_windows_lack_what_was_not_kept() -> None:
     assert sorted(+held) == [7, 8, 9, 10, 11, 12]
 
 
-def test_an_aggregate_goes_over_when_it_is_not_alone() -> None:
+@pytest.mark.parametrize("window", ["RANGE 9 us", "ROWS 9", "PARTITION BY k ROWS 1"])
+def test_an_aggregate_goes_over_when_it_is_not_alone(window: str) -> None:
     """Alone it keeps an entry per row; in common with others it keeps its groups, once all rows are there."""
     engine = make()
     total = engine.query("SELECT k, SUM(v) AS x FROM s [RANGE 5 us] GROUP BY k", name="total")
@@ -380,7 +532,7 @@ def test_an_aggregate_goes_over_when_it_is_not_alone() -> None:
 
     push(1, 8)
     assert not list(engine._runtime.windows), "who reads the same aggregate is no other"
-    engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 EMIT CHANGES", name="other")
+    engine.query(f"SELECT k FROM s [{window}] WHERE k > 0 EMIT CHANGES", name="other")
     (store,) = engine._runtime.windows
     push(8, 12)
     assert engine._runtime.is_replanned("total"), "of the rows before 8 some are still in its window"
@@ -416,8 +568,8 @@ def test_nothing_comes_below_a_promise() -> None:
 
     member.output = mock.Mock(wraps=member.output, put=checked, promise=noted, queues=member.output.queues)
     with (
-        mock.patch.object(window_store, "LEAST_CHANGES", 2),
-        mock.patch.object(window_store, "MOST_CHANGES", 2),
+        mock.patch.object(tell_ranges, "LEAST_CHANGES", 2),
+        mock.patch.object(tell_ranges, "MOST_CHANGES", 2),
     ):
         for ts in range(0, 40, 4):
             count = 6

@@ -63,6 +63,47 @@ def displace_rows(ts, base, begin, end, size, first, out_ts, out_sign, out_row):
 
 
 @kernel
+def displace_in_partitions(  # type: ignore[no-untyped-def]
+    order, same, rank, at, begin, end, size, first, out_ts, out_sign, out_row
+):
+    """What the rows [begin, end) change in windows of the last `size` rows of each partition.
+
+    order: int64, the rows, those of a partition together, as they came; same: int64, in that order the number
+    of each row's partition; rank: int64, where in that order each row is; at: int64 by row, in order, the
+    instants, whole from `begin` on; first: no row below it is in a window. At each instant what leaves, then
+    what enters, into the outputs, which have room for twice as many changes as there are rows. Returns how
+    many.
+    """
+    count = np.int64(0)
+    row = begin
+    while row < end:
+        now = at[row]
+        stop = row
+        while stop < end and at[stop] == now:
+            place = rank[stop]
+            if place >= size and same[place - size] == same[place]:
+                gone = order[place - size]
+                if gone >= first and (gone < begin or at[gone] < now):
+                    out_ts[count] = now
+                    out_sign[count] = -1
+                    out_row[count] = gone
+                    count += 1
+            stop += 1
+        for come in range(max(row, first), stop):
+            place = rank[come] + size
+            stays = place >= len(order) or same[place] != same[place - size]
+            if not stays:
+                stays = order[place] >= end or at[order[place]] > now
+            if stays:
+                out_ts[count] = now
+                out_sign[count] = 1
+                out_row[count] = come
+                count += 1
+        row = stop
+    return count
+
+
+@kernel
 def find_few(  # type: ignore[no-untyped-def]
     ts,
     come,

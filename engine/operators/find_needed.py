@@ -118,7 +118,10 @@ def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
     ends = np.where(needed.lifetime == 0, 0, ends)
     if not len(ends):
         return []
-    ages, limits = np.unique(ends), np.unique(needed.rows)
+    few = distinct(needed.rows)
+    if len(few) == 1:
+        return [(end, few[0], np.flatnonzero(ends == end)) for end in distinct(ends)]
+    ages, limits = np.unique(ends), np.array(few)
     lot = ages.searchsorted(ends) * len(limits) + limits.searchsorted(needed.rows)
     order = np.argsort(lot, kind="stable")  # which puts those of a lot together, as they came
     numbers, starts = np.unique(lot[order], return_index=True)
@@ -126,6 +129,12 @@ def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
         (int(ages[number // len(limits)]), int(limits[number % len(limits)]), rows)
         for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
     ]
+
+
+def distinct(values: NDArray) -> list[int]:
+    """The values there are, in order; most often one."""
+    found: list[int] = (values[:1] if (values == values[:1]).all() else np.unique(values)).tolist()
+    return found
 
 
 def ends_of(side: Side, lifetime: NDArray) -> NDArray:

@@ -20,7 +20,6 @@ from .shared_select import RowIndex
 from .side import Side, as_matrix
 
 FEW_MEMBERS = 8  # of one size, each of which looks at every row
-MOST_SHELVES = 8
 EARLIEST = np.iinfo(np.int64).min
 
 
