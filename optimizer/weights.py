@@ -127,7 +127,7 @@ class Weights:
     given_taker: float = 7e-06
     given_test: float = 7.6e-09
     given_merge: float = 5e-09
-    beside: float = 1.5e-09
+    beside: float = 1.4e-09
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""
