@@ -25,9 +25,8 @@ from .plan import (
     TallyNode,
     WholeTableNode,
     WholeWindowNode,
-    plan_inputs,
-    plan_types,
 )
+from .plan_parts import plan_inputs, plan_types
 from .queue import Queue
 
 Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]

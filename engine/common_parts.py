@@ -22,15 +22,8 @@ from .member import PART, query_of
 from .operators.arrive import Arrive
 from .parts import Parts
 from .pipeline import Part
-from .plan import (
-    ArriveNode,
-    LifetimeNode,
-    SourceNode,
-    StoredWindowNode,
-    hops_of,
-    plan_nodes,
-    starts_full,
-)
+from .plan import ArriveNode, LifetimeNode, SourceNode, StoredWindowNode
+from .plan_parts import hops_of, plan_nodes, starts_full
 from .queue import BEGINNING, Outlet
 from .static_table import TABLE_TIME
 

@@ -12,7 +12,8 @@ from .operators.select import Select
 from .operators.shared_select import Share, SharedSelect
 from .operators.shared_window_select import SharedWindowSelect
 from .pipeline import Part, Pipeline
-from .plan import SelectNode, SharedSelectNode, plan_nodes
+from .plan import SelectNode, SharedSelectNode
+from .plan_parts import plan_nodes
 from .queue import Outlet, Queue
 
 if TYPE_CHECKING:

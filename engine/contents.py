@@ -37,16 +37,8 @@ from .operators.rows_window import RowsWindow
 from .operators.select import Select
 from .operators.tally import Tally
 from .pipeline import Part
-from .plan import (
-    ArriveNode,
-    LifetimeNode,
-    PlanNode,
-    TableNode,
-    UnionNode,
-    plan_inputs,
-    plan_nodes,
-    plan_types,
-)
+from .plan import ArriveNode, LifetimeNode, PlanNode, TableNode, UnionNode
+from .plan_parts import plan_inputs, plan_nodes, plan_types
 from .queue import Queue
 from .scheduler import QUANTUM_ROWS
 from .static_table import StaticTable

@@ -23,11 +23,8 @@ from .plan import (
     UnionNode,
     WholeTableNode,
     WholeWindowNode,
-    hops_of,
-    plan_inputs,
-    plan_nodes,
-    skips_hops,
 )
+from .plan_parts import hops_of, plan_inputs, plan_nodes, skips_hops
 from .queue import BEGINNING, Outlet
 
 

@@ -33,10 +33,8 @@ from .plan import (
     TicksNode,
     UnionNode,
     WindowNode,
-    plan_inputs,
-    plan_nodes,
-    plan_types,
 )
+from .plan_parts import plan_inputs, plan_nodes, plan_types
 from .queue import BEGINNING, Outlet, Queue
 
 if TYPE_CHECKING:

@@ -40,13 +40,9 @@ from .plan import (
     SelectNode,
     SourceNode,
     WindowNode,
-    hops_of,
-    plan_nodes,
-    plan_types,
-    starts_full,
-    waits_for_instants,
 )
 from .plan_builder import PlanBuilder
+from .plan_parts import hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable

@@ -20,7 +20,8 @@ from .known_content import begins, is_known
 from .operators.hop_answer import HopAnswer
 from .operators.sink import Netting, Sink
 from .pipeline import Part, Pipeline
-from .plan import PlanNode, SourceNode, hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
+from .plan import PlanNode, SourceNode
+from .plan_parts import hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
 from .queue import BEGINNING, Outlet, Queue
 
 if TYPE_CHECKING:

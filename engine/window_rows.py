@@ -20,7 +20,8 @@ import numpy as np
 from .batch import Batch
 from .operators.expire import Expire
 from .pipeline import Part
-from .plan import ArriveNode, SourceNode, plan_nodes
+from .plan import ArriveNode, SourceNode
+from .plan_parts import plan_nodes
 
 WINDOW = 1
 """The number of a window in the plan of an Expire that reads nothing else."""

@@ -24,9 +24,8 @@ from penstock.engine.plan import (
     SourceNode,
     StoredWindowNode,
     TallyNode,
-    plan_inputs,
-    plan_nodes,
 )
+from penstock.engine.plan_parts import plan_inputs, plan_nodes
 
 from .weights import Weights
 

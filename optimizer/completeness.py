@@ -21,12 +21,8 @@ from penstock.engine.plan import (
     StoredWindowNode,
     TicksNode,
     WholeWindowNode,
-    hops_of,
-    plan_inputs,
-    plan_nodes,
-    starts_full,
-    takes_back,
 )
+from penstock.engine.plan_parts import hops_of, plan_inputs, plan_nodes, starts_full, takes_back
 from penstock.engine.window import MAX_TS
 
 

@@ -36,9 +36,8 @@ from penstock.engine.plan import (
     TableNode,
     UnionNode,
     WindowNode,
-    plan_inputs,
-    plan_nodes,
 )
+from penstock.engine.plan_parts import plan_inputs, plan_nodes
 
 from .assign_modes import Assigned
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join

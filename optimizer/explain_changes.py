@@ -18,9 +18,8 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
-    plan_inputs,
-    plan_nodes,
 )
+from penstock.engine.plan_parts import plan_inputs, plan_nodes
 
 from .plan_changes import has_ends
 

@@ -21,7 +21,8 @@ from penstock.engine.operators.tally import Tally
 from penstock.engine.operators.whole_join import WholeJoin
 from penstock.engine.pane_member import PaneMember
 from penstock.engine.pipeline import Part
-from penstock.engine.plan import PlanNode, SelectNode, plan_inputs, plan_nodes
+from penstock.engine.plan import PlanNode, SelectNode
+from penstock.engine.plan_parts import plan_inputs, plan_nodes
 from penstock.engine.window_member import WindowMember
 
 from .estimate_flows import Estimates, Met

@@ -44,11 +44,8 @@ from penstock.engine.plan import (
     TallyNode,
     TicksNode,
     UnionNode,
-    plan_inputs,
-    plan_nodes,
-    plan_types,
-    takes_back,
 )
+from penstock.engine.plan_parts import plan_inputs, plan_nodes, plan_types, takes_back
 
 from .bind_aggregate import write_aggregate
 from .choose_indexes import IndexChooser

@@ -25,10 +25,8 @@ from penstock.engine.plan import (
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
-    skips_hops,
-    stands_still,
-    starts_full,
 )
+from penstock.engine.plan_parts import skips_hops, stands_still, starts_full
 
 from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input

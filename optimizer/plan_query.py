@@ -13,7 +13,8 @@ from penstock.engine.build_operator import Approach
 from penstock.engine.errors import UnsupportedError
 from penstock.engine.known_content import is_known
 from penstock.engine.operators.sink import Netting
-from penstock.engine.plan import PlanNode, plan_types
+from penstock.engine.plan import PlanNode
+from penstock.engine.plan_parts import plan_types
 
 from .choose_indexes import IndexChooser
 from .logical import Position, Query

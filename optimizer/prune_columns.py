@@ -14,8 +14,8 @@ from penstock.engine.plan import (
     SourceNode,
     TableNode,
     WindowNode,
-    map_inputs,
 )
+from penstock.engine.plan_parts import map_inputs
 
 
 def prune_columns(node: PlanNode) -> PlanNode:

@@ -26,8 +26,8 @@ from penstock.engine.plan import (
     PlanNode,
     SideNode,
     SourceNode,
-    map_inputs,
 )
+from penstock.engine.plan_parts import map_inputs
 
 from .match_condition import EXACT
 

@@ -37,10 +37,8 @@ from penstock.engine.plan import (
     TicksNode,
     UnionNode,
     WholeWindowNode,
-    map_inputs,
-    plan_inputs,
-    plan_nodes,
 )
+from penstock.engine.plan_parts import map_inputs, plan_inputs, plan_nodes
 
 from .plan_changes import has_ends, may_withdraw, select
 from .prune_columns import columns_in, moved_all

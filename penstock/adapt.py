@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.build_operator import IncrementalNode
-from penstock.engine.plan import plan_nodes
+from penstock.engine.plan_parts import plan_nodes
 
 if TYPE_CHECKING:
     from penstock.api import Engine

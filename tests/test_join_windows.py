@@ -20,7 +20,8 @@ from test_shared_select import FAILING
 from test_window_store import make
 
 import penstock
-from penstock.engine.plan import StoredWindowNode, plan_nodes
+from penstock.engine.plan import StoredWindowNode
+from penstock.engine.plan_parts import plan_nodes
 from penstock.optimizer import choose_expiry
 from penstock.optimizer.choose_expiry import measure_join
 from penstock.query import EPOCH

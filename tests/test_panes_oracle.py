@@ -16,7 +16,8 @@ from test_hopping_oracle import complete_of
 import penstock
 from penstock.engine import pane_texts
 from penstock.engine import panes as panes_module
-from penstock.engine.plan import PaneAggregateNode, plan_nodes
+from penstock.engine.plan import PaneAggregateNode
+from penstock.engine.plan_parts import plan_nodes
 from penstock.engine.scheduler import RoundRobin, Shuffled
 
 SCHEMA = pa.schema(

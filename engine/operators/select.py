@@ -18,7 +18,8 @@ from ..evaluate import evaluate, evaluate_predicate, selected
 from ..expression import Column
 from ..net_changes import net_changes
 from ..operator import Counters, Stateless, pass_time_until
-from ..plan import SelectNode, plan_types, takes_back
+from ..plan import SelectNode
+from ..plan_parts import plan_types, takes_back
 from ..queue import Outlet, Queue
 from ..window import MAX_TS
 
