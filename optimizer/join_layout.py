@@ -112,7 +112,8 @@ class Layout:
         text = f"{self.noun} {first}" if first == last else f"{self.noun}s {first} to {last}"
         size = self.size(member, number)
         is_inside = not self.parts and self.ends[number][last - 1] > size
-        until = f", {'the last ' if last > first else ''}up to {write_size(size, self.by_rows[number])}"
+        window = write_size(member.size(number), member.by_rows[number])
+        until = f", {'the last ' if last > first else ''}up to {window}"
         return f"{text} of {of}{until if is_inside else ''}"
 
 

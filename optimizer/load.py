@@ -56,9 +56,11 @@ def is_by_rows(members: Sequence[Member], number: int) -> bool:
 
 def size_as_age(member: Member, number: int, is_in_rows: bool, rate: float) -> int:
     """A window as an age of its side: beside RANGE windows, a ROWS window as the microseconds it takes at the
-    stream's rate."""
+    stream's rate, to three digits."""
     size = member.size(number)
-    return math.ceil(size / rate * 1e6) if member.by_rows[number] and not is_in_rows else size
+    if is_in_rows or not member.by_rows[number]:
+        return size
+    return max(1, round(float(f"{size / rate * 1e6:.3g}")))
 
 
 def windows_in_seconds(members: Sequence[Member], number: int, rate: float) -> list[float]:
