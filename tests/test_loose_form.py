@@ -16,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import penstock
+from penstock.engine import loose_form
 from penstock.engine.arrangement import Arrangement, Parting
 from penstock.engine.operators import join as join_module
 from penstock.engine.operators.join import WindowJoin
@@ -144,6 +145,48 @@ ALTERED = [
 ]
 
 
+def asks(*windows: str) -> list[Any]:
+    """Queries that give rows, all of the same columns."""
+    return [(window, FILTERS[0], COLUMNS[0], False) for window in windows]
+
+
+RANGE_8, ROWS_1, ROWS_2, ROWS_5 = WINDOWS[7], WINDOWS[8], WINDOWS[9], WINDOWS[11]
+IN_AN_INSTANT = [  # rows of a and b at 1, more of them after one has come who reads other columns
+    ("a", [(1, 0, 1), (0, 0, 2)]),
+    ("b", [(0, 0, 1)]),
+    ("add", (WINDOWS[3], FILTERS[0], COLUMNS[1], False)),
+    ("a", [(0, 0, 3)]),
+    ("b", [(2, 0, 1)]),
+    ("a", [(0, 0, 1), (2, 0, 1)]),
+    ("b", [(1, 0, 1)]),
+]
+BEFORE_IT_IS_FULL = [  # one that lacks rows, and another that comes before it has them all
+    ("a", SOME),
+    ("b", SOME),
+    ("add", (ROWS_5, FILTERS[1], COLUMNS[1], False)),
+    ("a", [(1, 0, 3)]),
+    ("add", (ROWS_2, FILTERS[1], COLUMNS[2], False)),
+    ("a", SOME),
+    ("b", SOME),
+    ("a", SOME),
+    ("b", SOME),
+]
+KEPT_BY_OTHERS = [  # the rows of a window of 5 are there, in the join of RANGE windows
+    ("a", SOME),
+    ("b", [(0, k, k) for _, k, _ in SOME]),
+    ("add", (ROWS_5, FILTERS[0], COLUMNS[0], False)),
+    ("a", SOME[:2]),
+    ("b", SOME[:2]),
+]
+PLACES_OF_ROWS = [  # that came together from joins of RANGE windows are known to one with ROWS windows
+    ("a", [(0, 0, 0)]),
+    ("b", [(0, 0, 0)]),
+    ("add", (WINDOWS[0], FILTERS[0], COLUMNS[0], False)),
+    ("a", [(0, 0, 0)]),
+    ("add", (ROWS_1, FILTERS[0], COLUMNS[0], False)),
+]
+
+
 @given(
     st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99),
     st.sampled_from([("each",), ("kinds",), ("kinds", "each")]),
@@ -154,6 +197,10 @@ ALTERED = [
     0,
     ("each",),
 )
+@example(IN_AN_INSTANT, asks(RANGE_8, ROWS_2), 0, ("kinds",))
+@example(BEFORE_IT_IS_FULL, asks(RANGE_8, ROWS_1), 0, ("kinds",))
+@example(KEPT_BY_OTHERS, asks(RANGE_8, ROWS_1), 0, ("kinds",))
+@example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0, ("each",))
 def test_apart_is_as_good_as_together(
     steps: list[Any], first: list[Any], seed: int, partings: tuple[Parting, ...]
 ) -> None:
@@ -164,6 +211,26 @@ def test_apart_is_as_good_as_together(
     with pytest.MonkeyPatch.context() as patch:
         part_always(patch, partings)
         assert_same(run("auto", steps, seed), expected, not has_rows)
+
+
+def test_joins_by_kind_come_together_when_that_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some times as many rows as had come when they parted, members think it over."""
+    partings: list[Parting] = ["kinds"]
+    part_always(monkeypatch, partings)
+    monkeypatch.setattr(loose_form, "RETHINK", 2)
+    engine = penstock.Engine()
+    engine.execute(CREATE)
+    for window in ("5 SECONDS", "50 ROWS"):
+        engine.query(f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW {window}")
+    rng = np.random.default_rng(3)
+    feed(engine, 1, rng, 20)
+    (group,) = engine._runtime.groups.values()
+    assert len(group.joins) == 2
+    partings[:] = ["one"]
+    for _ in range(3):
+        engine._adapter.look_at_plans()
+        feed(engine, 2, rng, 20)
+    assert len(group.joins) == 1
 
 
 def feed(engine: penstock.Engine, parts: int, rng: np.random.Generator, keys: int) -> None:
