@@ -219,14 +219,16 @@ class LooseForm:
 
         False if members must come together, for them or for other reasons.
         """
-        parts = {part.kinds: part for part in self._parts if part.kinds not in self._scattered}
-        if self.parting != "kinds" or self._altered or self._must_unite:
+        if self.parting != "kinds":
             return False
+        self._drain()
+        if self._altered or self._must_unite or not self._parts:
+            return False
+        parts = {part.kinds: part for part in self._parts if part.kinds not in self._scattered}
         sides = self._parts[0].join.sides
         for member in self._coming:
             if member.by_rows not in parts or any(side.read_by(member) - {*side.columns} for side in sides):
                 return False
-        self._drain()
         coming = [(parts[member.by_rows], member) for member in self._coming]
         for part, member in coming:
             part.members.append(member)

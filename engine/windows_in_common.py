@@ -1,4 +1,4 @@
-"""The rows of windows over one stream that are not joined, kept by one operator from the first window on."""
+"""The rows of windows over one stream, kept by one operator from the first window on."""
 
 from __future__ import annotations
 

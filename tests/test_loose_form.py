@@ -233,6 +233,24 @@ def test_joins_by_kind_come_together_when_that_costs_less(monkeypatch: pytest.Mo
     assert len(group.joins) == 1
 
 
+def test_one_comes_when_all_who_were_apart_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes in between: what is there is what the last of them had."""
+    part_always(monkeypatch, ["kinds"])
+    engine = penstock.Engine()
+    engine.execute(CREATE)
+    text = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW"
+    apart = [engine.query(f"{text} {window}") for window in ("5 SECONDS", "50 ROWS")]
+    rng = np.random.default_rng(3)
+    feed(engine, 1, rng, 20)
+    late = engine.query(f"{text} 20 ROWS")
+    for query in apart:
+        query.drop()
+    feed(engine, 1, rng, 20)
+    (group,) = engine._runtime.groups.values()
+    assert len(group.joins) == 1
+    assert late.count
+
+
 def feed(engine: penstock.Engine, parts: int, rng: np.random.Generator, keys: int) -> None:
     latest = max((one.last_ts for one in engine._runtime.streams.values() if one.rows_in), default=0)
     for part in range(parts):

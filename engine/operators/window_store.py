@@ -1,4 +1,4 @@
-"""The rows of a stream, kept once for all windows over it that are not joined.
+"""The rows of a stream, kept once for all windows over it; a join that queries share has its own.
 
 In:      rows of the stream.
 Out:     to each member, which is a window and for RANGE windows a filter, +1 for a row that enters it and -1
