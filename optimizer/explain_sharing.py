@@ -162,7 +162,7 @@ class SharedJoins:
 
     def others_by_kind(self, group: Group) -> list[str]:
         """Which joins are apart only because their windows are of other kinds, in a line if there are any."""
-        kin = [one for one in self._groups if one is not group and differs_in_kind(group, one)]
+        kin = [one for one in self._groups if one.members and differs_in_kind(group, one)]
         if not kin:
             return []
         others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
@@ -354,7 +354,9 @@ class SharedJoins:
 
 
 def differs_in_kind(one: Group, two: Group) -> bool:
-    """Whether queries of both would share a join if their windows were of the same kinds."""
+    """Whether queries of both would share a join if their windows were of the same kinds; they are not."""
+    if one.common == two.common:
+        return False
     bare = [
         replace(common, left=replace(common.left, kind=None), right=replace(common.right, kind=None))
         for common in (one.common, two.common)

@@ -389,3 +389,15 @@ def test_places_of_rows_are_not_guessed_where_some_were_not_kept(strategy: str) 
     assert set(came) <= set(wanted)
     assert since <= 12
     assert sorted(row for row in came if row[0] >= since) == sorted(row for row in wanted if row[0] >= since)
+
+
+@pytest.mark.parametrize("strategy", FUSED)
+def test_explain_of_a_join_beside_one_whose_queries_have_failed(strategy: str) -> None:
+    engine = engine_of(strategy)
+    engine.query(f"{ONE_KEY} WHERE CAST(y.s AS BIGINT) = 1 WINDOW 9 MICROSECONDS", name="failing")
+    push_rows(engine, "a", [1], 0)
+    with pytest.raises(penstock.PenstockError, match="in query `failing`"):
+        push_rows(engine, "b", [1], 0)
+    for size in (5, 7):
+        engine.query(f"{ONE_KEY} WINDOW {size} MICROSECONDS")
+    assert "apart" not in engine.explain()
