@@ -9,6 +9,9 @@ columns, if they were stored when it came.
 
 That is a ts for RANGE windows and a place for ROWS windows. Where a member of one kind finds what those of
 the other have kept, the rows that are there say which places go with which times.
+
+Other joins over the same streams may keep rows too (loose_form.py). Where a join's own members have not kept
+all that a new one needs, it is worked out what all of them have kept together.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .lineage import Lineage
 from .member import Member, size_of
 from .operators.side import Side
 from .queue import BEGINNING
@@ -35,90 +39,179 @@ class Covers(NamedTuple):
     numbers: NDArray
 
 
-def note_coverage(roster: Roster, sides: Sequence[Side], now: int) -> None:
-    """Settle `missing` of the new ones among the members; `now`: how far the join has come."""
+class Keepers(NamedTuple):
+    """Members of one join, one of its sides, and how far it has come."""
+
+    roster: Roster
+    side: Side
+    now: int
+
+
+class Elsewhere(NamedTuple):
+    """What other joins over the same stream keep.
+
+    ts, places: of rows that are worked here and still wait there, as far as their members need them.
+    """
+
+    keepers: Sequence[Keepers]
+    ts: NDArray
+    places: NDArray
+
+
+def note_coverage(
+    roster: Roster, sides: Sequence[Side], now: int, elsewhere: Sequence[Elsewhere] = ()
+) -> bool:
+    """Settle `missing` of the new ones among the members; `now`: how far the join has come.
+
+    elsewhere: by side, if there are other joins. True if somebody is taken to have rows that only these have.
+    """
     new = [at for at, member in enumerate(roster.members) if member.is_new]
+    relies = False
     for side in sides if new else ():
-        covers: dict[bool, Covers] = {}
         number = side.number
+        here = Kept(Keepers(roster, side, now))
+        whole = Kept(here.own, elsewhere[number]) if elsewhere else None
         for at in new:
             member = roster.members[at]
-            by_rows = member.by_rows[number]
             if member.started[number] == BEGINNING:
                 member.missing[number] = BEGINNING
                 continue
-            if by_rows not in covers:
-                covers[by_rows] = kept_by(roster, side, now, by_rows)
-            missing = missing_of(member, int(roster.numbers[number, at]), side, covers[by_rows], now)
+            missing = here.missing_of(member)
+            if whole is not None and not is_filled(missing, member, side, now):
+                in_all = whole.missing_of(member)
+                relies |= in_all < missing
+                missing = min(missing, in_all)
             if member.former is None:  # it may be known already that some of the rows are not for it
                 missing = max(missing, member.missing[number])
             member.missing[number] = missing
-            if by_rows and member.missing[number] != BEGINNING and member not in side.unfilled:
+            if member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
                 side.unfilled.append(member)
     for at in new:
         roster.members[at].is_new = False
         roster.members[at].former = None
+    return relies
+
+
+def is_filled(missing: int, member: Member, side: Side, now: int) -> bool:
+    """Whether no row that may be missing can still be in a member's window."""
+    last = side.end - 1 if member.by_rows[side.number] else now
+    return missing == BEGINNING or missing <= last - member.sizes[side.number]
+
+
+class Kept:
+    """What the old members of a join, and of others if there are any, have kept of a stream."""
+
+    def __init__(self, own: Keepers, elsewhere: Elsewhere | None = None) -> None:
+        self.own = own
+        self._elsewhere = elsewhere
+        self._all = [own, *(() if elsewhere is None else elsewhere.keepers)]
+        self._lineage = own.side.lineage
+        """Whose numbers predicates have here; none are asked for where all members ask the same."""
+        if elsewhere is not None:
+            assert own.side.memory is not None, "expected what all joins ask of rows"
+            self._lineage = own.side.memory
+        self._covers: dict[bool, Covers] = {}
+        self._rows: tuple[NDArray, NDArray] | None = None
+
+    def missing_of(self, member: Member) -> int:
+        """Up to where rows that a new member needs may be missing, as ts or place."""
+        side, now, number = self.own.side, self.own.now, self.own.side.number
+        by_rows = member.by_rows[number]
+        found = side.end - 1 if by_rows else member.started[number]
+        lacking = max(self._last_lacking(keepers, member, by_rows) for keepers in self._all)
+        if lacking >= found:
+            return found
+        before = None if member.former is None else member.former.sides[number]
+        if before is not None and before.predicate == member.predicates[number]:
+            had_rows = before.window.kind == "rows"
+            dropped = last_dropped(side, np.array([size_of(before.window)]), had_rows, now)
+            left = np.maximum(dropped, member.missing[number])
+            found = min(found, int(self._measured(left, had_rows, by_rows)[0]))
+        if by_rows not in self._covers:
+            self._covers[by_rows] = self._kept_for(by_rows)
+        covers = self._covers[by_rows]
+        better = int(covers.last.searchsorted(found))  # those that miss less
+        if self._elsewhere is None and side.is_uniform:  # all ask the same
+            at = 0 if better else None
+        else:
+            asked = self._lineage.number(member.predicates[number])
+            at = self._lineage.last_covering_of(asked, covers.numbers[:better])
+        return max(lacking, found if at is None else int(covers.last[at]))
+
+    def _kept_for(self, by_rows: bool) -> Covers:
+        """What may be missing of the rows that satisfy each of the old members' predicates, least first.
+
+        by_rows: for somebody with a ROWS window.
+        """
+        parts = [self._kept_by(keepers, by_rows) for keepers in self._all]
+        last, numbers = (np.concatenate(some) for some in zip(*parts, strict=True))
+        order = np.argsort(last, kind="stable")
+        last, numbers = last[order], numbers[order]
+        firsts = np.sort(np.unique(numbers, return_index=True)[1])
+        return Covers(last[firsts], numbers[firsts])
+
+    def _kept_by(self, keepers: Keepers, by_rows: bool) -> Covers:
+        """The same of the members of one join, in their order."""
+        roster, side, now = keepers
+        number = side.number
+        old = np.flatnonzero([not member.is_new for member in roster.members])
+        last = np.array([member.missing[number] for member in roster.members], np.int64)[old]
+        for kind in (False, True):
+            here = np.flatnonzero(roster.by_rows[number, old] == kind)
+            if len(here):
+                dropped = last_dropped(side, roster.sizes[number, old[here]], kind, now)
+                last[here] = self._measured(np.maximum(dropped, last[here]), kind, by_rows)
+        numbers = roster.numbers[number, old]
+        if self._elsewhere is None:
+            return Covers(last, numbers)
+        numbers = numbers_by(self._lineage, roster, number)[numbers]
+        return Covers(last[numbers >= 0], numbers[numbers >= 0])
+
+    def _last_lacking(self, keepers: Keepers, member: Member, by_rows: bool) -> int:
+        """The last stored row of a join that lacks columns which a member reads; BEGINNING: none does."""
+        side = keepers.side
+        last = last_lacking(side, member.born[side.number])
+        return int(self._measured(np.array([last]), side.by_place, by_rows)[0])
+
+    def _measured(self, last: NDArray, is_place: bool, by_rows: bool) -> NDArray:
+        """Up to where rows may be missing, as ts or place; by_rows: for somebody with a ROWS window."""
+        if is_place == by_rows:
+            return last
+        if self._rows is None:
+            self._rows = self._times_and_places()
+        return other_measure(*self._rows, last, by_rows, self.own.now, self.own.side.end)
+
+    def _times_and_places(self) -> tuple[NDArray, NDArray]:
+        """Of all rows that are there, those that have come to the join itself, some twice."""
+        shelves = [shelf for keepers in self._all for shelf in keepers.side.shelves]
+        waiting = [] if self._elsewhere is None else [self._elsewhere]
+        nothing = np.empty(0, np.int64)
+        ts = np.concatenate([nothing, *(shelf.store.ts.live for shelf in shelves), *(w.ts for w in waiting)])
+        numbered = [shelf.places.live for shelf in shelves if shelf.places is not None]
+        places = np.concatenate([nothing, *numbered, *(one.places for one in waiting)])
+        assert len(ts) == len(places), "rows without places"
+        if self._elsewhere is None:
+            return ts, places
+        here = places < self.own.side.end
+        return ts[here], places[here]
+
+
+def numbers_by(lineage: Lineage, roster: Roster, side: int) -> NDArray:
+    """The numbers that the predicates of a roster have in a lineage, -1 where it does not know them."""
+    known = (lineage.number(one) if lineage.knows(one) else -1 for one in roster.predicates[side])
+    return np.fromiter(known, np.int64)
 
 
 def last_dropped(side: Side, sizes: NDArray, by_rows: bool, now: int) -> NDArray:
     """The last row that has left windows of these sizes, as ts or place; BEGINNING: none has."""
     if by_rows:
-        last = side.come + len(side.come_ts) - 1
+        last = side.end - 1
         longest = last  # of the windows that some row has left
     else:
         last = now
         longest = -1 if side.first_ts is None else max(-1, min(now - side.first_ts, FOREVER - 1))
     is_full = (sizes <= longest) & (sizes < FOREVER)
     return np.where(is_full, last - np.where(is_full, sizes, 0), BEGINNING)
-
-
-def kept_by(roster: Roster, side: Side, now: int, by_rows: bool) -> Covers:
-    """What may be missing of the rows that satisfy each of the old members' predicates, least first.
-
-    by_rows: for somebody with a ROWS window.
-    """
-    number = side.number
-    old = np.flatnonzero([not member.is_new for member in roster.members])
-    last = np.array([member.missing[number] for member in roster.members], np.int64)[old]
-    for kind in (False, True):
-        here = np.flatnonzero(roster.by_rows[number, old] == kind)
-        if len(here):
-            dropped = last_dropped(side, roster.sizes[number, old[here]], kind, now)
-            last[here] = measured(side, np.maximum(dropped, last[here]), kind, by_rows, now)
-    order = np.argsort(last, kind="stable")
-    last, numbers = last[order], roster.numbers[number, old][order]
-    firsts = np.sort(np.unique(numbers, return_index=True)[1])
-    return Covers(last[firsts], numbers[firsts])
-
-
-def missing_of(member: Member, predicate: int, side: Side, covers: Covers, now: int) -> int:
-    """Up to where rows that a new member needs may be missing; `predicate`: the number of its own."""
-    number = side.number
-    by_rows = member.by_rows[number]
-    found = side.come + len(side.come_ts) - 1 if by_rows else member.started[number]
-    lacking = last_lacking(side, member.born[number])
-    lacking = int(measured(side, np.array([lacking]), side.by_place, by_rows, now)[0])
-    if lacking >= found:
-        return found
-    before = None if member.former is None else member.former.sides[number]
-    if before is not None and before.predicate == member.predicates[number]:
-        had_rows = before.window.kind == "rows"
-        dropped = last_dropped(side, np.array([size_of(before.window)]), had_rows, now)
-        left = np.maximum(dropped, member.missing[number])
-        found = min(found, int(measured(side, left, had_rows, by_rows, now)[0]))
-    better = int(covers.last.searchsorted(found))  # those that miss less
-    if side.is_uniform:  # all ask the same
-        at = 0 if better else None
-    else:
-        at = side.lineage.last_covering_of(predicate, covers.numbers[:better])
-    return max(lacking, found if at is None else int(covers.last[at]))
-
-
-def measured(side: Side, last: NDArray, is_place: bool, by_rows: bool, now: int) -> NDArray:
-    """Up to where rows may be missing, as ts or place: as it is asked for by somebody with a ROWS window."""
-    if is_place == by_rows:
-        return last
-    return other_measure(side.shelves, last, by_rows, now, side.come + len(side.come_ts))
 
 
 def last_lacking(side: Side, born: int) -> int:

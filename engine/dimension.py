@@ -63,6 +63,7 @@ class Split(NamedTuple):
     rest: Expression | None
 
 
+@lru_cache(maxsize=65_536)  # a predicate is in many lineages: of joins, of their parts, of who comes together
 def split(predicate: Expression | None) -> Split:
     """Conjuncts that cannot fail are sorted, so that equal rests are found; the others keep their order."""
     bounds: list[Bound] = []

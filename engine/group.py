@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from .arrangement import Arrangement
+from .arrange import Arrange
 from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
-from .operators.side import Side
 from .plan import CommonJoin, CommonManyJoin, MemberNode
 from .queue import Outlet, Queue, nobody
 from .types import SqlType
@@ -31,27 +30,6 @@ if TYPE_CHECKING:
     from .operators.many_join import ManyJoin
 
 OnFailure = Callable[[Member, Exception], None]
-
-
-class Arrange(Protocol):
-    """Says how common joins should keep their rows, given their members and what was measured so far."""
-
-    def __call__(self, join: WindowJoin) -> Arrangement: ...
-
-    def chain_ends(
-        self,
-        members: Sequence[Member],
-        common: CommonJoin,
-        sides: tuple[Side, Side],
-        rows_per_turn: Callable[[], float | None],
-        present: Callable[[], Sequence[int]],
-        windows: Sequence[int],
-    ) -> Sequence[int]:
-        """At which of the windows the slices of a chain end, the last among them.
-
-        rows_per_turn: how many rows slices are given at once, None if none have come.
-        present: where slices end now, if rows have come.
-        """
 
 
 class Form(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .arrange import Arrange
 from .arrangement import Arrangement
 from .member import Member
 from .operators.join import WindowJoin
@@ -21,7 +22,7 @@ class JoinMaker:
     types: tuple[Sequence[SqlType], Sequence[SqlType]]
     queues: tuple[Queue, Queue]
     name: str
-    arrange: Callable[[WindowJoin], Arrangement]
+    arrange: Arrange
     on_failure: Callable[[Member, Exception], None]
 
     def whole(self, arrange: Callable[[WindowJoin], Arrangement] | None = None) -> WindowJoin:

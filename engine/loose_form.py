@@ -4,43 +4,57 @@ together  one WindowJoin, whose inputs are the group's queues
 apart     a splitter that gives what comes to several WindowJoins, each with rows of its own: one for the
           members whose windows are of the same kinds, RANGE or ROWS on either side, or one for each member
 
-How it runs is the arrangement's to say, when members have settled. Members come and change when all are
-together: where they are apart, the joins finish what they have begun, the rows that any of them holds become
-those of one join, each once, and it takes the new member in; then they may part again. So what a new member
-finds is what the others have kept, whatever their windows, and nobody notices the difference. One that comes
-where members are apart by kinds is let in there if those of its kinds have kept all that it needs.
+How it runs is the arrangement's to say, when members have settled. What a new member finds is what the
+others have kept, whatever their windows, and nobody notices the difference:
 
-A join of ROWS windows alone waits until instants are over, others do not. Before they come together, those
-that wait work the rows that the others have worked, and hold the pairs (held_pairs.py):
+apart by kinds       it is let into the join of its kinds, which borrows the rows that it needs and only
+                     other joins have; a join is opened for it if there is none of its kinds. Among many
+                     queries that pauses the flow about as long as where all are together.
+apart for each       the joins finish what they have begun, the rows that any of them holds become those of
+                     one join, each once, and it takes the new member in; then they may part again. So it is
+                     too when a query goes from one kind of windows to another.
+
+A join of ROWS windows alone waits until instants are over, others do not:
 
     RANGE      ...  7  7 |          the instant 7 is not over: rows at 7 are worked by one join and wait in
     ROWS       ...  . . . 7  7 |    the queue of the other
+
+A join that is ahead borrows rows that wait, too. One that waits borrows none that it is still to be given.
+Before all come together, those that wait work the rows that the others have worked, and hold the pairs
+(held_pairs.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from .arrangement import Arrangement, Parting
+from .batch import NO_ROWS
+from .coverage import Elsewhere
 from .functions import may_raise
 from .join_maker import JoinMaker
 from .member import Member
 from .operator import Operator
 from .operators.join import WindowJoin
 from .operators.side import Side
-from .operators.stored_side import export_rows, remember
+from .operators.stored_side import export_rows, remember, waiting_rows
 from .plan import MemberNode
-from .push_down import Splitter, once
+from .push_down import Splitter, copy_of
 from .queue import Queue
 from .rows_beside import number_rows
 from .scheduler import QUANTUM_ROWS
-from .stored_rows import StoredRows
+from .stored_rows import StoredRows, once
 
 RETHINK = 8  # times as many rows before members that have parted think it over
 
 Kinds = tuple[bool, ...]
 """Of a member's windows: whether that on each side is a ROWS window."""
+
+Waiting = dict[tuple[WindowJoin, int], StoredRows]
+"""By join and side, rows that wait in its queue and have been worked by others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,16 +133,20 @@ class LooseForm:
             self._split.is_stale = True
 
     def refresh(self) -> bool:
-        """Take changes of the members into account, and come together or part; True if that was done."""
-        if self._split is not None:
-            if not self._split.is_stale or not self.members:
-                return False
-            if self._let_in(self._split):
-                return False
-            self._unite(self._split)
-            self._may_part()
+        """Take changes of the members into account; True if there are other operators now."""
+        if self._split is None:
+            return self._may_part()
+        if not self._split.is_stale or not self.members:
+            return False
+        joins = [part.join for part in self._parts]
+        if self._let_in(self._split):
+            return joins != [part.join for part in self._parts]
+        if self._is_settled and len(self._parts) == 1:
+            self._go_on_as_one(self._split, self._parts[0])
             return True
-        return self._may_part()
+        self._unite(self._split)
+        self._may_part()
+        return True
 
     def settle(self) -> None:
         if self._split is None:
@@ -167,17 +185,25 @@ class LooseForm:
         split.lineages = [side.lineage for side in former.sides]
         for name, members in self._lots(parting):
             began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
-            queues = Queue(began[0]), Queue(began[1])
-            part = JoinApart(self._make.part(name, queues, self._arrange_part), queues, members)
-            part.join.arrangement = self._arranged.get(part.kinds, part.join.arrangement)
+            part = self._open(name, (Queue(began[0]), Queue(began[1])), former, rows)
             for member in members:
+                part.members.append(member)
                 move(member, part.join)
-            part.join.take_over(former, rows)
-            self._parts.append(part)
+            part.join.go_on_for(former)
+            part.join.arrangement = self._arranged.get(part.kinds, part.join.arrangement)
         self._remember(split, self._parts)
         for part in self._parts:
             part.join.refresh()
         split.targets = [part.queues for part in self._parts]
+
+    def _open(
+        self, name: str, queues: tuple[Queue, Queue], former: WindowJoin, rows: Sequence[StoredRows | None]
+    ) -> JoinApart:
+        """One more join, without members, that goes on where another was, with these rows."""
+        part = JoinApart(self._make.part(name, queues, self._arrange_part), queues, [])
+        part.join.take_over(former, rows)
+        self._parts.append(part)
+        return part
 
     def _lots(self, parting: Parting) -> list[tuple[str, list[Member]]]:
         """The members that have a join together, and its name."""
@@ -206,47 +232,129 @@ class LooseForm:
         if self._parts and (self.parting == "each" or any(map(may_raise, asked))):
             self._remember(split, [*self._parts, part])
 
-    def _remember(self, split: Splitter, parts: Iterable[JoinApart]) -> None:
+    def _remember(
+        self, split: Splitter, parts: Iterable[JoinApart], newcomers: Sequence[Member] = ()
+    ) -> None:
         """Let rows be known by what all members ask, so that all can be together again with what is known."""
         split.ask_for([member for part in self._parts for member in part.members])
         for part in parts:
             for side, lineage in zip(part.join.sides, split.lineages, strict=True):
-                remember(side, lineage)
+                remember(side, lineage, newcomers)
+
+    # -- members come and change while others are apart by kinds -------------------------------------
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether nobody comes or changes."""
+        return not self._coming and not self._altered
 
     def _let_in(self, split: Splitter) -> bool:
-        """Let those who come into the joins of their kinds, if these have kept all rows that they need, with
-        the columns that they read: all joins have the same.
+        """Let those who come into the joins of their kinds, with all rows that any join has for them.
 
         False if members must come together, for them or for other reasons.
         """
         if self.parting != "kinds":
             return False
         self._drain()
-        if self._altered or self._must_unite or not self._parts:
+        altered = [(member, node) for member, node in self._altered if member in self.members]
+        if self._must_unite or not self._parts:
             return False
-        parts = {part.kinds: part for part in self._parts if part.kinds not in self._scattered}
-        sides = self._parts[0].join.sides
-        for member in self._coming:
-            if member.by_rows not in parts or any(side.read_by(member) - {*side.columns} for side in sides):
-                return False
-        coming = [(parts[member.by_rows], member) for member in self._coming]
-        for part, member in coming:
+        if any(kinds_of(node) != member.by_rows for member, node in altered):
+            return False
+        waiting = self._waiting()
+        if waiting is None:
+            return False
+        # 1. who is where
+        self._store_columns(self._coming)
+        new = self._coming
+        by_part: dict[JoinApart, None] = {}
+        for member, node in altered:
+            part = self._part_of(member)
+            part.join.alter(member, node)
+            by_part[part] = None
+        for member in new:
+            part = self._part_for(member)
             part.members.append(member)
             part.join.add(member)
-        for _, member in coming:
-            asked = zip(split.lineages, member.predicates, strict=True)
-            if not all(lineage.knows(predicate) for lineage, predicate in asked):
-                self._remember(split, self._parts)
-        for part in parts.values():
+            by_part[part] = None
+        self._coming, self._altered = [], []
+        # 2. what is known of rows
+        if any(part.join.sides[0].memory is None for part in by_part) or not all(
+            lineage.knows(predicate)
+            for member in new
+            for lineage, predicate in zip(split.lineages, member.predicates, strict=True)
+        ):
+            self._remember(split, self._parts, new)
+        # 3. what they find
+        for part in by_part:
+            others = [one for one in self._parts if one is not part]
+            part.join.elsewhere = [elsewhere(others, waiting, number) for number in (0, 1) if others]
             part.join.refresh()
-        lacking = [(part, member) for part, member in coming if not part.join.has_all_for(member)]
-        for part, member in lacking:
-            part.members.remove(member)
-            part.join.drop(member)
-            member.begin_anew()
-        self._coming = [member for _, member in lacking]
-        split.is_stale = bool(lacking)
-        return not lacking
+            part.join.elsewhere = ()
+            if part.join.relies_on_others:
+                part.join.borrow([self._rows_for(part, waiting, number) for number in (0, 1)])
+        split.targets = [part.queues for part in self._parts]
+        split.is_stale = self._must_unite
+        return True
+
+    def _store_columns(self, coming: Sequence[Member]) -> None:
+        """Let all joins store what newcomers read: rows go from one to another."""
+        for number in (0, 1):
+            sides = [part.join.sides[number] for part in self._parts]
+            read = set().union(*(sides[0].read_by(member) for member in coming))
+            has_rows = any(map(len, sides))
+            for side in sides:
+                side.store_columns(read, has_rows)
+
+    def _part_of(self, member: Member) -> JoinApart:
+        return next(part for part in self._parts if member in part.members)
+
+    def _part_for(self, member: Member) -> JoinApart:
+        """The join of a newcomer's kinds, opened if there is none."""
+        kinds = member.by_rows
+        if kinds not in self._scattered:
+            for part in self._parts:
+                if part.members and part.kinds == kinds:
+                    return part
+        last = min(self._parts, key=lambda part: sum(side.end for side in part.join.sides))
+        queues = copy_of(last.queues[0]), copy_of(last.queues[1])
+        rows = [rows_before(self._parts, number, last.join.sides[number].end) for number in (0, 1)]
+        name = member.name if kinds in self._scattered else write_kinds(kinds)
+        part = self._open(name, queues, last.join, rows)
+        part.join.arrangement = self._arranged.get(kinds, part.join.arrangement)
+        return part
+
+    def _waiting(self) -> Waiting | None:
+        """Rows that some joins have worked and others have not: of these, by side; None if they fail."""
+        found: Waiting = {}
+        for number in (0, 1):
+            first = max(part.join.sides[number].end for part in self._parts)
+            for part in self._parts:
+                side = part.join.sides[number]
+                if side.end < first:
+                    rows = waiting_rows(side, first - side.end)
+                    if rows is None:
+                        return None
+                    found[part.join, number] = rows
+        return found
+
+    def _rows_for(self, part: JoinApart, waiting: Waiting, number: int) -> StoredRows | None:
+        """The rows that others have of what a join has worked."""
+        others = [one for one in self._parts if one is not part]
+        more = [waiting[one.join, number] for one in others if (one.join, number) in waiting]
+        return rows_before(others, number, part.join.sides[number].end, more)
+
+    def _go_on_as_one(self, split: Splitter, part: JoinApart) -> None:
+        """Let the one join that is left be that of all."""
+        self._drain()
+        for queue, waiting in zip(self._make.queues, part.queues, strict=True):
+            for batch in reversed(waiting.batches):
+                queue.put_back(batch)
+        self._join = part.join
+        self._join.move_to(self._make.queues, self._make.name, self._arrange_whole)
+        self._join.part_ways = self._changed
+        self._end_apart(split)
+        self.parting = "one"
 
     def _unite(self, split: Splitter) -> None:
         """Let all have one join again, with the rows that any of theirs hold; then let others in."""
@@ -276,6 +384,10 @@ class LooseForm:
             if member in self.members:
                 self._join.alter(member, node)
         self._join.reconsider(self._is_time and self.parting == "kinds")
+        self._end_apart(split)
+
+    def _end_apart(self, split: Splitter) -> None:
+        """All are together now."""
         split.retire()
         self._arranged = {
             part.kinds: part.join.arrangement for part in self._parts if self.parting == "kinds"
@@ -285,12 +397,12 @@ class LooseForm:
         self._coming, self._altered = [], []
 
     def _arrange_part(self, join: WindowJoin) -> Arrangement:
-        """Whether to stay apart is thought over together, as only there all that comes is seen.
-
-        That moves all rows to and fro, and so it is done less often than other things are thought over.
-        """
+        """How the join of some keeps its rows; and, less often, whether to stay apart."""
         arrangement = self._make.arrange(join)
         is_time = join.is_due and sum(side.rows_in for side in join.sides) >= self._rethought_at
+        if is_time and self.parting == "kinds" and not self._scattered and arrangement.parting == "one":
+            is_time = not self._make.arrange.stays_by_kinds([part.join for part in self._parts])
+            self._rethought_at = RETHINK * sum(side.rows_in for side in join.sides)
         if self._split is not None and (is_time or arrangement.parting != "one"):
             self._split.is_stale = self._must_unite = True
             self._is_time |= is_time
@@ -313,11 +425,37 @@ def move(member: Member, join: WindowJoin) -> None:
     member.output.punctuation, member.output.closed = punctuation, closed
 
 
+def kinds_of(node: MemberNode) -> Kinds:
+    return tuple(side.window.kind == "rows" for side in node.sides)
+
+
 def write_kinds(kinds: Kinds) -> str:
     return " and ".join("ROWS" if by_rows else "RANGE" for by_rows in kinds)
 
 
 def numbered(side: Side) -> StoredRows | None:
     """All rows of a side with places in the stream, or numbers by which they are told apart."""
-    number_rows(side.shelves, side.come + len(side.come_ts), side.last_gap)
+    number_rows(side.shelves, side.end, side.last_gap)
     return export_rows(side)
+
+
+def rows_before(
+    parts: Sequence[JoinApart], number: int, end: int, more: Sequence[StoredRows] = ()
+) -> StoredRows | None:
+    """The rows of one side that any of some joins hold, or that are given, with places below `end`."""
+    held = [export_rows(part.join.sides[number]) for part in parts]
+    rows = once([*(some for some in held if some is not None), *more])
+    if rows is None or not len(rows.places) or rows.places[-1] < end:
+        return rows
+    return rows.take(np.arange(rows.places.searchsorted(end)))
+
+
+def elsewhere(others: Sequence[JoinApart], waiting: Waiting, number: int) -> Elsewhere:
+    """What other joins keep of one side's rows."""
+    rows = [waiting[one.join, number] for one in others if (one.join, number) in waiting]
+    ts, places = ([getattr(some, name) for some in rows] for name in ("ts", "places"))
+    return Elsewhere(
+        [one.join.keepers(number) for one in others],
+        np.concatenate([NO_ROWS, *ts]),
+        np.concatenate([NO_ROWS, *places]),
+    )

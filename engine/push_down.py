@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from .arrangement import Arrangement, Part
 from .join_maker import JoinMaker
 from .known_tags import tagged
@@ -31,7 +29,7 @@ from .plan import MemberNode
 from .queue import Outlet, Queue
 from .roster import Roster
 from .scheduler import QUANTUM_ROWS
-from .stored_rows import StoredRows, joined
+from .stored_rows import StoredRows, once
 
 
 class PartJoin:
@@ -290,12 +288,3 @@ def copy_of(queue: Queue) -> Queue:
 def latest(one: int | None, two: int | None) -> int | None:
     """The later of two times; None: not yet."""
     return None if one is None and two is None else max(one or two or 0, two or one or 0)
-
-
-def once(parts: list[StoredRows]) -> StoredRows | None:
-    """Rows of several parts, each once, in the order of their places."""
-    if not parts:
-        return None
-    rows = joined(parts)
-    _, first = np.unique(rows.places, return_index=True)
-    return rows.take(first)

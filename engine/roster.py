@@ -56,6 +56,8 @@ class Roster:
         if not old:
             return Roster.of(members)
         new = [member for member in members if member.is_new]
+        if not new and members == old:
+            return self
         if len(members) == len(old) + 1 and new == members[-1:] and members[:-1] == old:
             return self._with(new[0])
         if len(members) == len(old) - 1 and not new:

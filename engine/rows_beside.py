@@ -97,17 +97,15 @@ def number_rows(shelves: Sequence[Shelf], end: int, last_gap: int) -> None:
         start += len(shelf)
 
 
-def other_measure(shelves: Sequence[Shelf], last: NDArray, to_places: bool, now: int, end: int) -> NDArray:
+def other_measure(
+    ts: NDArray, places: NDArray, last: NDArray, to_places: bool, now: int, end: int
+) -> NDArray:
     """Up to where rows may be missing, by place if that is known by ts, or by ts if by place.
 
-    last: int64, the last that may be missing, BEGINNING if none is. Where no row that is kept lies behind it,
-    all may be missing: up to `now`, or up to the place before `end`.
+    ts, places: of the rows that are there; last: int64, the last that may be missing, BEGINNING if none is.
+    Where no row that is there lies behind it, all may be missing: up to `now`, or up to the place before
+    `end`.
     """
-    ts = np.concatenate([np.empty(0, np.int64), *(shelf.store.ts.live for shelf in shelves)])
-    places = np.concatenate(
-        [np.empty(0, np.int64), *(shelf.places.live for shelf in shelves if shelf.places is not None)]
-    )
-    assert len(ts) == len(places), "rows without places"
     known = places >= 0
     is_none = last == BEGINNING
     if to_places:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from .arrange import Arrange
 from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .errors import DataError
-from .group import Arrange, Form, Group, build_form, build_many
+from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
 from .ingest import Ingest, StreamSchema
 from .member import Member
@@ -444,12 +445,9 @@ class Runtime:
             if operator not in now:
                 self._owners.pop(operator, None)
                 self._ready.leave(operator)
-        for operator in now:
-            if operator in group.entered:
-                self._ready.add(operator)
-            else:
-                self._owners[operator] = group
-                self._ready.enter(operator)
+        for operator in now:  # one that was there may have other queues
+            self._owners[operator] = group
+            self._ready.enter(operator)
         group.entered = now
 
     def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:

@@ -52,6 +52,18 @@ def joined(parts: Sequence[StoredRows]) -> StoredRows:
     )
 
 
+def once(parts: Sequence[StoredRows]) -> StoredRows | None:
+    """Rows of several parts, each once, in the order of their places; of copies, the one born last: others
+    may lack columns that it has."""
+    if not parts:
+        return None
+    rows = joined(parts)
+    order = np.lexsort((-rows.births, rows.places))
+    places = rows.places[order]
+    is_first = np.concatenate((np.ones(min(1, len(places)), np.bool_), places[1:] != places[:-1]))
+    return rows.take(order[is_first])
+
+
 def births_of(shelf: Shelf) -> NDArray:
     return np.zeros(len(shelf), np.int32) if shelf.births is None else shelf.births.live
 

@@ -18,13 +18,21 @@ from penstock.engine.member import Member
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.operators.side import Side
 from penstock.engine.plan import EQUALITY, CommonJoin
+from penstock.engine.roster import Roster
 
 from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
 from .choose_indexes import better_index, choose_index
 from .cost import direction_cost, key_count_cost
 from .kinds_cost import kinds_cost, together_cost
-from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
+from .load import (
+    Ends,
+    ends_in_seconds,
+    ends_in_units,
+    still_there,
+    workload_by_kinds,
+    workload_of,
+)
 from .sharing_cost import (
     cpu_opt_ends,
     dealing_cores,
@@ -132,7 +140,16 @@ class Arranger:
             return False
         if not seen.measured or not (is_due or join.is_first_look):
             return common in self._parted
-        load = workload_of(join.members, join.sides, seen)
+        return self._is_better_by_kinds(common, workload_of(join.members, join.sides, seen), roster)
+
+    def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
+        """Whether joins by kind, as these are, still cost less than one."""
+        members = [member for join in joins for member in join.members]
+        load = workload_by_kinds(joins, self.estimate(joins[0]))
+        return self._is_better_by_kinds(joins[0].common, load, Roster.of(members))
+
+    def _is_better_by_kinds(self, common: CommonJoin, load: Workload, roster: Roster) -> bool:
+        """Whether a join for each combination of kinds costs clearly less; who is apart stays so for less."""
         delivers = not roster.counting.all()
         estimate = partial(
             estimate_strategies, weights=self._weights, kinds=("hash", "hash"), is_delivering=delivers

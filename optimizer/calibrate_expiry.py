@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.arrange import Arrange
 from penstock.engine.build_operator import Approach
-from penstock.engine.group import Arrange
 from penstock.engine.ingest import StreamSchema
 from penstock.engine.runtime import Runtime
 from penstock.engine.types import ARROW_TYPES, SqlType

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.arrange import Arrange
 from penstock.engine.expression import Column
-from penstock.engine.group import Arrange
 from penstock.engine.ingest import StreamSchema
 from penstock.engine.plan import EQUALITY, JoinNode, SideNode, SourceNode
 from penstock.engine.runtime import Runtime

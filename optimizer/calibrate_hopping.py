@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.group import Arrange
+from penstock.engine.arrange import Arrange
 from penstock.engine.ingest import StreamSchema
 from penstock.engine.runtime import Runtime
 from penstock.engine.types import ARROW_TYPES, SqlType

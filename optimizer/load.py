@@ -81,15 +81,33 @@ def workload_of(
 
     apart: the joins of its members, if each has one: what these let in tells the shares.
     """
+    shares = [
+        shares_of(members, side, [join.sides[number] for join in apart]) for number, side in enumerate(sides)
+    ]
+    return loaded(members, estimate, shares)
+
+
+def workload_by_kinds(joins: Sequence[WindowJoin], estimate: JoinEstimate) -> Workload:
+    """The load of a common join whose members have a join for each combination of kinds of windows."""
+    members = [member for join in joins for member in join.members]
+    shares = []
+    for number in (0, 1):
+        found = expected_shares(members, number)
+        for join in joins if len(members) <= MAX_TAKERS else ():
+            found |= sampled_shares(join.members, join.sides[number])
+        shares.append(IndependentShares(found))
+    return loaded(members, estimate, shares)
+
+
+def loaded(
+    members: Sequence[Member], estimate: JoinEstimate, shares: Sequence[IndependentShares]
+) -> Workload:
     rates = estimate.left.rate, estimate.right.rate
     left_s, right_s = (windows_in_seconds(members, number, rate) for number, rate in enumerate(rates))
     queries = tuple(
         QueryLoad(member.name, left, right, *member.predicates)
         for member, left, right in zip(members, left_s, right_s, strict=True)
     )
-    shares = [
-        shares_of(members, side, [join.sides[number] for join in apart]) for number, side in enumerate(sides)
-    ]
     return Workload(queries, *rates, estimate.selectivity, shares[0], shares[1])
 
 
@@ -98,13 +116,9 @@ def shares_of(members: Sequence[Member], side: Side, apart: Sequence[Side]) -> I
 
     apart: the same side of joins that members have to themselves.
     """
-    predicates = {member.predicates[side.number] for member in members}
-    expected: dict[Hashable, float] = {
-        predicate: expected_share(predicate) for predicate in predicates if predicate is not None
-    }
-    if side.sample is not None and len(members) <= MAX_TAKERS:
-        known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
-        expected |= measured_shares(known, side, *side.sample) if known else {}
+    expected = expected_shares(members, side.number)
+    if len(members) <= MAX_TAKERS:
+        expected |= sampled_shares(members, side)
     for own in apart:
         come = own.rows_in - own.rows_before[0]
         if own.predicate in expected and come >= MIN_MEASURED_ROWS:
@@ -113,6 +127,18 @@ def shares_of(members: Sequence[Member], side: Side, apart: Sequence[Side]) -> I
         return IndependentShares(expected)
     sizes = np.array([member.sizes[side.number] for member in members], np.int64)
     return MeasuredShares(expected, sizes, side.lifetimes)
+
+
+def expected_shares(members: Sequence[Member], number: int) -> dict[Hashable, float]:
+    """Of the rows of a side of which nothing is known, the share that satisfies each predicate."""
+    predicates = {member.predicates[number] for member in members}
+    return {predicate: expected_share(predicate) for predicate in predicates if predicate is not None}
+
+
+def sampled_shares(members: Sequence[Member], side: Side) -> dict[Hashable, float]:
+    """The same of those that came last, as far as something is known of them."""
+    known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
+    return measured_shares(known, side, *side.sample) if known and side.sample is not None else {}
 
 
 def measured_shares(

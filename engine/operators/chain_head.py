@@ -148,7 +148,7 @@ class ChainHead:
         out = room_for(1) if references is None else references
         if moved:
             self.now = now
-            clocks = tuple(side.come + len(side.come_ts) - 1 if side.by_place else now for side in self.sides)
+            clocks = tuple(side.end - 1 if side.by_place else now for side in self.sides)
             self._clocks.append((now, clocks))
             out[:, -1] = 0
             out[[TS, KIND, CLOCK, CLOCK + 1], -1] = now, TIME, *clocks

@@ -27,13 +27,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..arrangement import Arrangement
-from ..coverage import note_coverage
+from ..coverage import Elsewhere, Keepers, note_coverage
 from ..member import Member
 from ..member_index import index_members, index_rows
 from ..plan import CommonJoin
-from ..queue import BEGINNING, Queue, nobody
+from ..queue import Queue, nobody
 from ..roster import Roster
-from ..stored_rows import StoredRows
+from ..stored_rows import StoredRows, once
 from ..types import SqlType
 from .direction import Direction, set_out
 from .held_pairs import HeldPairs
@@ -41,7 +41,7 @@ from .members_join import MembersJoin
 from .pair_counter import PairCounter
 from .pair_giver import PairGiver
 from .side import Side
-from .stored_side import adopt, rearrange
+from .stored_side import adopt, export_rows, forget_memory, rearrange
 from .take_rows import take_rows
 
 FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
@@ -81,6 +81,10 @@ class WindowJoin(MembersJoin):
         """Whether rows age in time although some windows are ROWS windows."""
         self._keeps_up = False
         """Whether they do even if all are."""
+        self.elsewhere: Sequence[Elsewhere] = ()
+        """By side what others keep who join the same streams, while members are let in."""
+        self.relies_on_others = False
+        """Whether somebody who was let in is taken to have rows that only others have."""
         self._instants = False
         self.is_due = False
         """Whether how rows are kept is to be thought over now."""
@@ -120,15 +124,28 @@ class WindowJoin(MembersJoin):
         for side, before in zip(self.sides, former.sides, strict=True):
             side.unfilled += [member for member in before.unfilled if member in self.members]
 
-    def has_all_for(self, member: Member) -> bool:
-        """Whether no row is missing that could still be in a member's windows."""
-        for side, size, by_rows, missing in zip(
-            self.sides, member.sizes, member.by_rows, member.missing, strict=True
-        ):
-            now = side.come + len(side.come_ts) - 1 if by_rows else self._now
-            if missing != BEGINNING and missing > now - size:
-                return False
-        return True
+    def borrow(self, rows: Sequence[StoredRows | None]) -> None:
+        """Keep what others have kept too, as far as members need it; between batches only."""
+        self.settle()
+        for side, more in zip(self.sides, rows, strict=True):
+            kept = once([some for some in (export_rows(side), more) if some is not None])
+            if kept is not None:
+                adopt(side, kept)
+        self._is_stale = True
+        self.refresh()
+
+    def move_to(
+        self, queues: tuple[Queue, Queue], name: str, arrange: Callable[[WindowJoin], Arrangement]
+    ) -> None:
+        """Go on with what comes by other queues; nobody else has joins over the same rows any more."""
+        self.inputs, self.name, self._arrange = queues, name, arrange
+        for side, queue in zip(self.sides, queues, strict=True):
+            side.queue = queue
+            forget_memory(side)
+
+    def keepers(self, side: int) -> Keepers:
+        """Those who have been taken in, and what of a side they keep."""
+        return Keepers(self.roster, self.sides[side], self._now)
 
     @property
     def awaits_instants(self) -> bool:
@@ -186,7 +203,7 @@ class WindowJoin(MembersJoin):
         self._giver.refresh(delivered, indexes[1], whole, arrangement)
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
             shelf.key_counts = None  # rows move, and slices end elsewhere
-        note_coverage(roster, self.sides, self._now)
+        self.relies_on_others = note_coverage(roster, self.sides, self._now, self.elsewhere)
         part = self.arrangement.part
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:

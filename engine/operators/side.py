@@ -189,7 +189,7 @@ class Side:
 
     def arrive(self, examined: Examined | None) -> None:
         """Put the rows of a batch that some member needs on their shelves, and settle what they seek."""
-        self.come += len(self.come_ts)
+        self.come = self.end
         for shelf in self.shelves:
             shelf.first_row, shelf.new_ts = shelf.store.ts.end, NO_ROWS
         self.come_ts = NO_ROWS
@@ -215,22 +215,24 @@ class Side:
         if self.is_numbered:
             self.places = (np.arange(batch.length) if needed.there is None else needed.there) + self.come
         # 2. what they seek, and what they are found by
-        codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
+        own, arrays = self.as_stored(examined)
         if self.band is None:
             self.low = np.full(batch.length, INT_MIN)
             self.high = np.full(batch.length, INT_MAX)
-            own = np.zeros(batch.length, np.int64)
+        elif self.band == EQUALITY:
+            self.low = self.high = own
         else:
-            own = combine(codes)
-            if self.band == EQUALITY:
-                self.low = self.high = own
-            else:
-                self.low, self.high = seek(keys[0], self.key_types[0], self.band)
+            self.low, self.high = seek(keys[0], self.key_types[0], self.band)
         # 3. keep
-        arrays = [batch.column(i) for i in self.columns]
-        if self.verified:
-            arrays = self.kept_keys(keys, codes) + arrays
         self.shelve(arrays, own, needed, self.generation)
+
+    def as_stored(self, examined: Examined) -> tuple[NDArray, list[pa.Array]]:
+        """By which keys rows that take part are found, and their columns as they are stored."""
+        rows, keys = examined.rows, examined.keys
+        codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
+        own = np.zeros(rows.length, np.int64) if self.band is None else combine(codes)
+        arrays = [rows.column(i) for i in self.columns]
+        return own, self.kept_keys(keys, codes) + arrays if self.verified else arrays
 
     def kept_keys(self, keys: Sequence[pa.Array], codes: Sequence[NDArray]) -> list[pa.Array]:
         """The keys of rows as they are stored, of the types `verified`."""
@@ -243,6 +245,11 @@ class Side:
         self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
+
+    @property
+    def end(self) -> int:
+        """Rows of the stream so far: the place of the next."""
+        return self.come + len(self.come_ts)
 
     @property
     def refs(self) -> NDArray:
@@ -271,9 +278,9 @@ class Side:
                 shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
             if len(self.shelves) > 1:
-                self.last_gap = self.come + len(self.come_ts) - 1
+                self.last_gap = self.end - 1
             return
-        self.last_gap = self.come + len(self.come_ts) - 1
+        self.last_gap = self.end - 1
         self._refs = np.empty(len(self.ts), np.int64)
         for end, limit, rows in lots:
             number = self._shelf_of(end, limit)
@@ -371,7 +378,7 @@ class Side:
 
     def _note_filled(self) -> None:
         """When the ROWS window of a member came to hold nothing but rows that are there."""
-        come = self.come + len(self.come_ts)
+        come = self.end
         for member in list(self.unfilled):
             last = member.missing[self.number] + member.size(self.number)
             if last < come:
@@ -394,7 +401,7 @@ class Side:
 
     def expire(self, now: int) -> None:
         """Drop what no row at `now` or later can meet."""
-        last_place = self.come + len(self.come_ts) - 1
+        last_place = self.end - 1
         clock = last_place if self.by_place else now
         for shelf in self.shelves:
             shelf.expire(clock, last_place)
@@ -504,7 +511,7 @@ class Side:
             self.lineage = Lineage(asked, self.lineage)
         self._asked = self.dealt = None
         if self.is_numbered:
-            number_rows(self.shelves, self.come + len(self.come_ts), self.last_gap)
+            number_rows(self.shelves, self.end, self.last_gap)
         for shelf in self.shelves:
             shelf.by_place = self.by_place
         if had_rows != (self.by_place, self.rows_beside is not None):
@@ -523,21 +530,22 @@ class Side:
 
     def _add_columns(self, new: Sequence[Member]) -> None:
         """Store what new members read from now on."""
-        fresh: set[int] = set()
+        self.store_columns(set().union(*map(self.read_by, new)), bool(len(self)))
         for member in new:
-            read = self.read_by(member)
-            fresh |= (lacking := read.difference(self.columns))
-            self.since |= dict.fromkeys(lacking, self.generation + bool(len(self)))
-            member.born[self.number] = max((self.since[column] for column in read), default=0)
+            member.born[self.number] = max((self.since[one] for one in self.read_by(member)), default=0)
+
+    def store_columns(self, columns: set[int], has_rows: bool) -> None:
+        """Store these too; has_rows: here or elsewhere there are rows that came before, which lack them."""
+        fresh = sorted(columns.difference(self.columns))
         if not fresh:
             return
-        self.columns += sorted(fresh)
+        self.generation += has_rows
+        self.since |= dict.fromkeys(fresh, self.generation)
+        self.columns += fresh
         if not len(self):
             self.shelves.clear()
-            return
-        self.generation += 1
         for shelf in self.shelves:
-            for i in sorted(fresh):
+            for i in fresh:
                 shelf.store.add_column(self.types[i])
 
     @property
@@ -548,7 +556,7 @@ class Side:
 
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
-        self.come = former.come + len(former.come_ts)
+        self.come = former.end
         self.last_gap = self.come - 1
         self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts

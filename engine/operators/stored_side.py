@@ -33,7 +33,7 @@ def rearrange(side: Side) -> None:
     if not stay(side):
         rows = export_rows(side)
         side.shelves = []
-        side.last_gap = side.come + len(side.come_ts) - 1
+        side.last_gap = side.end - 1
         if rows is not None:
             load(side, rows)
 
@@ -49,7 +49,7 @@ def retag(side: Side) -> None:
         batch = batch_of(side, shelf)
         tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
         places = NO_ROWS if shelf.places is None else shelf.places.live
-        miss_failures(side, side.newcomers, failures, shelf.store.ts.live, places)
+        wait_for(side, miss_failures(side.number, side.newcomers, failures, shelf.store.ts.live, places))
         births = [births_of(shelf)] if side.births_matter else []
         memory = [] if side.memory is None else tags_of(batch, side.memory)[0].arrays
         shelf.tag([*tags.leaves, *births], list(tags.words), memory)
@@ -57,31 +57,50 @@ def retag(side: Side) -> None:
 
 
 def miss_failures(
-    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
-) -> None:
+    side: int, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
+) -> list[Member]:
     """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from
     the start end there, and nobody has its answer.
 
-    ts, places: of the rows that were there, by which the failures number them.
+    ts, places: of the rows that were there, by which the failures number them. Returns those of whom such a
+    row may still be in a ROWS window.
     """
-    number = side.number
+    unfilled = []
     for failure in failures:
         for member in newcomers:
-            if member.predicates[number] == failure.predicate:
-                pos = places if member.by_rows[number] else ts
-                member.missing[number] = max(member.missing[number], int(pos[failure.row]))
-                if member.by_rows[number] and member not in side.unfilled:
-                    side.unfilled.append(member)
+            if member.predicates[side] == failure.predicate:
+                pos = places if member.by_rows[side] else ts
+                member.missing[side] = max(member.missing[side], int(pos[failure.row]))
+                if member.by_rows[side]:
+                    unfilled.append(member)
+    return unfilled
 
 
-def remember(side: Side, lineage: Lineage) -> None:
-    """Keep for others what is known of rows by this lineage, of those that are there and those that come."""
+def wait_for(side: Side, members: Sequence[Member]) -> None:
+    """Note when the ROWS windows of these come to hold nothing but rows that are there."""
+    side.unfilled += [member for member in members if member not in side.unfilled]
+
+
+def remember(side: Side, lineage: Lineage, newcomers: Sequence[Member] = ()) -> None:
+    """Keep for others what is known of rows by this lineage, of those that are there and those that come.
+
+    newcomers: those who may ask what nobody has asked of these rows before, here or elsewhere.
+    """
     for shelf in side.shelves:
         batch = batch_of(side, shelf)
-        tags, _ = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
+        tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
+        places = NO_ROWS if shelf.places is None else shelf.places.live
+        miss_failures(side.number, newcomers, failures, shelf.store.ts.live, places)
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         shelf.tag(leaves, words, tags.arrays)
     side.memory = side.remembered_by = lineage
+
+
+def forget_memory(side: Side) -> None:
+    """Nobody else wants to know anything of the rows."""
+    side.memory = side.remembered_by = None
+    for shelf in side.shelves:
+        shelf.memory = []
 
 
 def stay(side: Side) -> bool:
@@ -127,6 +146,30 @@ def export_rows(side: Side) -> StoredRows | None:
     return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
 
+def waiting_rows(side: Side, count: int) -> StoredRows | None:
+    """The first rows that wait in a side's queue, those that some member needs, as if they had been stored.
+
+    None if something fails on them. What is kept for others must be known of them (side.memory).
+    """
+    parts: list[StoredRows] = []
+    end = side.end
+    for batch in side.queue.batches:
+        if not count:
+            break
+        examined = side.examine(batch.slice(0, min(count, batch.length)))
+        if examined.failures or side.memory is None:
+            return None
+        needed, rows = examined.needed, examined.rows
+        positions = np.arange(rows.length) if needed.there is None else needed.there
+        keys, arrays = side.as_stored(examined)
+        known = Known(side.memory, as_tags(needed.memory, side.memory, rows.length))
+        births = np.full(rows.length, side.generation, np.int32)
+        parts.append(StoredRows(rows.ts, end + positions, keys, births, arrays, known))
+        end += examined.batch.length
+        count -= examined.batch.length
+    return joined(parts)
+
+
 def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence[Member]) -> StoredRows:
     """The rows, exported from this side, with tags by another lineage; columns it has not kept are NULL."""
 
@@ -136,7 +179,7 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
         return rows.arrays[len(side.verified) + side.columns.index(index)]
 
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
-    miss_failures(side, newcomers, failures, rows.ts, rows.places)
+    wait_for(side, miss_failures(side.number, newcomers, failures, rows.ts, rows.places))
     return replace(rows, known=Known(lineage, tags))
 
 
@@ -144,7 +187,7 @@ def adopt(side: Side, rows: StoredRows) -> None:
     """Hold rows of another side, all of one lifetime, until members say what is needed of them."""
     types = [*side.verified, *(side.types[i] for i in side.columns)]
     tags, side.tagged_by, side.remembered_by = rows.known.tags, rows.known.lineage, None
-    shelf = Shelf(FOREVER, types, side.by_place, True, "scan", len(tags.leaves), len(tags.words))
+    shelf = Shelf(FOREVER, types, side.by_place, True, side.index_kind, len(tags.leaves), len(tags.words))
     leaves, words = list(tags.leaves), list(tags.words)
     shelf.append(rows.ts, rows.places, rows.keys, rows.arrays, leaves, words, rows.births)
     side.shelves = [shelf]
@@ -178,11 +221,16 @@ def known_of(side: Side, shelf: Shelf) -> Known:
     lineage, buffers = side.tagged_by, [*shelf.leaves[: len(side.tagged_by.dimensions)], *shelf.words]
     if side.remembered_by is not None:
         lineage, buffers = side.remembered_by, shelf.memory
-    rows, dimensions = len(shelf), len(lineage.dimensions)
-    if len(buffers) == dimensions + lineage.words:
-        leaves = as_matrix([one.live for one in buffers[:dimensions]], rows, np.int32)
-        words = as_matrix([one.live for one in buffers[dimensions:]], rows, np.int64)
-        return Known(lineage, Tags(leaves, words))
+    rows = len(shelf)
+    if len(buffers) == len(lineage.dimensions) + lineage.words:
+        return Known(lineage, as_tags([one.live for one in buffers], lineage, rows))
     # All satisfy the one predicate there is, so that there is one leaf that they can be in.
     demand = lineage.demand(lineage.predicates[0])
     return Known(lineage, Tags(np.tile(demand.low[:, None], rows), np.tile(demand.bits[:, None], rows)))
+
+
+def as_tags(arrays: Sequence[NDArray], lineage: Lineage, rows: int) -> Tags:
+    """Tags by a lineage from leaves and words, an array each."""
+    dimensions = len(lineage.dimensions)
+    leaves = as_matrix(arrays[:dimensions], rows, np.int32)
+    return Tags(leaves, as_matrix(arrays[dimensions:], rows, np.int64))

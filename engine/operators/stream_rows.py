@@ -84,7 +84,7 @@ class StreamRows:
     @property
     def come(self) -> int:
         """How many rows have come."""
-        return self.side.come + len(self.side.come_ts)
+        return self.side.end
 
     # -- by place -----------------------------------------------------------------------------------
 
