@@ -261,12 +261,11 @@ class LooseForm:
             return False
         if any(kinds_of(node) != member.by_rows for member, node in altered):
             return False
-        waiting = self._waiting()
-        if waiting is None:
+        new = self._coming
+        if self._waiting(new) is None:
             return False
         # 1. who is where
-        self._store_columns(self._coming)
-        new = self._coming
+        self._store_columns(new)
         by_part: dict[JoinApart, None] = {}
         for member, node in altered:
             part = self._part_of(member)
@@ -286,6 +285,7 @@ class LooseForm:
         ):
             self._remember(split, self._parts, new)
         # 3. what they find
+        waiting = self._waiting() or {}
         for part in by_part:
             others = [one for one in self._parts if one is not part]
             part.join.elsewhere = [elsewhere(others, waiting, number) for number in (0, 1) if others]
@@ -324,15 +324,15 @@ class LooseForm:
         part.join.arrangement = self._arranged.get(kinds, part.join.arrangement)
         return part
 
-    def _waiting(self) -> Waiting | None:
-        """Rows that some joins have worked and others have not: of these, by side; None if they fail."""
+    def _waiting(self, newcomers: Sequence[Member] = ()) -> Waiting | None:
+        """Rows that some joins have worked and others have not; None if what is asked of them fails."""
         found: Waiting = {}
         for number in (0, 1):
             first = max(part.join.sides[number].end for part in self._parts)
             for part in self._parts:
                 side = part.join.sides[number]
-                if side.end < first:
-                    rows = waiting_rows(side, first - side.end)
+                if side.end < first and len(part.join.roster):  # a new one needs none yet
+                    rows = waiting_rows(side, first - side.end, newcomers)
                     if rows is None:
                         return None
                     found[part.join, number] = rows
@@ -364,7 +364,7 @@ class LooseForm:
                 part.join.keep_up()
             self._drain()
         self.settle()
-        parts = [*self._parts, *([] if self._last is None else [self._last])]
+        parts = self._parts or [one for one in (self._last,) if one is not None]
         former = parts[0]
         for queue, waiting in zip(self._make.queues, former.queues, strict=True):
             for batch in reversed(waiting.batches):

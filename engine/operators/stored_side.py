@@ -146,27 +146,30 @@ def export_rows(side: Side) -> StoredRows | None:
     return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
 
-def waiting_rows(side: Side, count: int) -> StoredRows | None:
+def waiting_rows(side: Side, count: int, newcomers: Sequence[Member] = ()) -> StoredRows | None:
     """The first rows that wait in a side's queue, those that some member needs, as if they had been stored.
 
-    None if something fails on them. What is kept for others must be known of them (side.memory).
+    None if something fails on them, also of what newcomers ask. What is kept for others (side.memory) is
+    known of them.
     """
+    assert side.memory is not None, "expected what all joins ask of rows"
+    asked = Lineage([member.predicates[side.number] for member in newcomers])
     parts: list[StoredRows] = []
     end = side.end
     for batch in side.queue.batches:
         if not count:
             break
         examined = side.examine(batch.slice(0, min(count, batch.length)))
-        if examined.failures or side.memory is None:
+        whole, rows, needed = examined.batch, examined.rows, examined.needed
+        if examined.failures or asked.tag(whole.column, whole.length)[1]:
             return None
-        needed, rows = examined.needed, examined.rows
         positions = np.arange(rows.length) if needed.there is None else needed.there
         keys, arrays = side.as_stored(examined)
         known = Known(side.memory, as_tags(needed.memory, side.memory, rows.length))
         births = np.full(rows.length, side.generation, np.int32)
         parts.append(StoredRows(rows.ts, end + positions, keys, births, arrays, known))
-        end += examined.batch.length
-        count -= examined.batch.length
+        end += whole.length
+        count -= whole.length
     return joined(parts)
 
 
