@@ -28,6 +28,7 @@ WINDOW_S = 10
 WINDOW_US = WINDOW_S * 1_000_000
 STEP_US = 1_000_000  # of a micro-batch
 SLICE_ROWS = 65_536
+ENGINE_SLICES, ENGINE_STEPS = f"engine, slices of {SLICE_ROWS:,} rows", "engine, micro-batches of 1 s"
 BUCKETS = 1 << 15  # of the bare loop, for 10,000 rows; the fastest power of two
 KEYS = 10_000
 HEAVY_KEYS = 40
@@ -101,8 +102,8 @@ def engine_feeds(a: Stream, b: Stream) -> tuple[dict[str, Feed], Cuts]:
     by_time = list(zip(cut_by_time(a.ts, STEP_US, until), cut_by_time(b.ts, STEP_US, until), strict=True))
     tables = a.table, b.table
     feeds = {
-        f"engine, slices of {SLICE_ROWS:,} rows": Feed.of(*tables, list(zip(by_rows, by_rows, strict=True))),
-        "engine, micro-batches of 1 s": Feed.of(*tables, by_time),
+        ENGINE_SLICES: Feed.of(*tables, list(zip(by_rows, by_rows, strict=True))),
+        ENGINE_STEPS: Feed.of(*tables, by_time),
     }
     return feeds, by_time
 

@@ -8,25 +8,31 @@ come and go; the paper's figures.
 from __future__ import annotations
 
 import dataclasses
-import gc
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from .drive import Feed
+from .join import (
+    ENGINE_SLICES,
+    ENGINE_STEPS,
+    RATE,
+    SLICE_ROWS,
+    STEP_US,
+    WINDOW_S,
+    WINDOW_US,
+    cpu_ratio,
+    engine_feeds,
+)
 from .join import KEYS as W1_KEYS
-from .join import RATE, SLICE_ROWS, STEP_US, WINDOW_S, WINDOW_US, cpu_ratio, engine_feeds
 from .outcome import Outcome, Target
 from .race import Timing, race
 from .sharing_delivery import bench_delivery
 from .sharing_figures import Scale, bench_figures
 from .sharing_kinds import bench_kinds
 from .sharing_many import bench_many
+from .sharing_pauses import bench_pauses, slices_for
 from .sharing_peers import Ask, DuckDbShared, PolarsShared, Tally, even_windows, expected_counts, form_runners
-from .sharing_strategies import Lap, Runner, contestant, even_values, newcomers, selection_sets, start_all
+from .sharing_strategies import Lap, Runner, contestant, even_values, selection_sets
 from .sharing_windows import bench_windows
 from .streams import Stream, cut_by_rows, poisson_stream
 
@@ -39,8 +45,6 @@ CAPTION = (
 KEPT = {100: 0.9, 1_000: 0.8, 10_000: 0.4}  # the share of one query's speed that is to be kept
 W4_RATE, W4_KEYS = 333, 40
 W4 = [Ask(10_000_000), Ask(20_000_000, 0.8), Ask(30_000_000, 0.8)]
-PAUSE_MS = Target("<=", 20)
-ENGINE_SLICES, ENGINE_STEPS = f"engine, slices of {SLICE_ROWS:,} rows", "engine, micro-batches of 1 s"
 
 Tell = Callable[[str], None]
 
@@ -105,7 +109,9 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     tell("windows over one stream")
     bench_windows(outcome, size.window_rows, size.rounds)
     tell("queries that come and go")
-    bench_changes(outcome, size)
+    slices = slices_for(size.changes)
+    a, b = w1_streams((slices + 2) * RATE)
+    bench_pauses(outcome, a, b, size.selections, size.changes)
     tell("the paper's figures")
     bench_figures(outcome, size.scale, out)
     return outcome
@@ -225,86 +231,3 @@ def bench_selections(outcome: Outcome, size: Size) -> None:
     for name in list(runners)[1:]:
         ratio = cpu_ratio(timings, name, single)
         outcome.add(group, f"{name} / {single}", ratio, "x", Target(">=", 0.3))
-
-
-# -- queries that come and go -------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Pauses:
-    """Seconds of a push of both streams: an ordinary one, one with a query added before, or one dropped."""
-
-    ordinary: list[float]
-    added: list[float]
-    dropped: list[float]
-    survivors: dict[int, int]
-    """Counts of the queries that were there from beginning to end, by place."""
-
-    def beyond_ms(self, pushes: list[float]) -> list[float]:
-        """What these took longer than the median ordinary push, in milliseconds."""
-        usual = float(np.median(self.ordinary))
-        return [1e3 * (seconds - usual) for seconds in pushes]
-
-
-def bench_changes(outcome: Outcome, size: Size) -> None:
-    """Pauses when one query of many comes or goes while rows come in micro-batches."""
-    slices = WINDOW_S + 4 * (size.changes + 1)
-    a, b = w1_streams((slices + 2) * RATE)
-    feeds, _ = engine_feeds(a, b)
-    feed = Feed(feeds[ENGINE_STEPS].slices[:slices])
-    pushed = [
-        stream.head(sum(pair[side].num_rows for pair in feed.slices)) for side, stream in enumerate((a, b))
-    ]
-    sets = {"windows": even_windows(size.selections, WINDOW_US)} | selection_sets(size.selections, WINDOW_US)
-    for name, asks in sets.items():
-        group = f"adding and dropping among {size.selections:,} queries, {name}"
-        pauses = measure_pauses(asks, newcomers(asks, size.changes + 1), feed, WINDOW_S)
-        places = list(pauses.survivors)
-        expected = expected_counts(asks, pushed[0], pushed[1])[places]
-        tally = Tally()
-        found = {"engine": {tally.note(list(pauses.survivors.values()))}, "bare loop": {tally.note(expected)}}
-        tally.compare(outcome, group, found)
-        note = f"beyond the {1e3 * np.median(pauses.ordinary):.2f} ms of a push of {2 * RATE:,} rows"
-        for what, pushes in (("adding", pauses.added), ("dropping", pauses.dropped)):
-            beyond = pauses.beyond_ms(pushes)
-            outcome.add(group, f"{what}, median", float(np.median(beyond)), "ms", PAUSE_MS, note)
-            outcome.add(group, f"{what}, worst of {len(beyond)}", max(beyond), "ms", PAUSE_MS, note)
-        outcome.data.setdefault("pauses", {})[name] = dataclasses.asdict(pauses) | {"survivors": len(places)}
-
-
-def measure_pauses(
-    asks: Sequence[Ask], new: Sequence[Ask], feed: Feed, filling: int, sharing: str = "auto"
-) -> Pauses:
-    """Each new query is added and, a push later, a random old one dropped; the first time is not counted.
-
-    `filling` slices of the feed come first, then four for each new query.
-    """
-    engine, queries = start_all(asks, sharing)
-    leaving = np.random.default_rng(7).permutation(len(asks))[: len(new)].tolist()
-    slices = iter(feed.slices)
-    pauses = Pauses([], [], [], {})
-
-    def push(change: Callable[[], object] = lambda: None) -> float:
-        a, b = next(slices)
-        began = time.perf_counter()
-        change()
-        engine.push("a", a)
-        engine.push("b", b)
-        return time.perf_counter() - began
-
-    for _ in range(filling):
-        push()
-    gc.collect()  # what earlier engines left behind is no part of a pause
-    for number, (ask, leaver) in enumerate(zip(new, leaving, strict=True)):
-        ordinary = [push()]
-        added = push(lambda ask=ask, name=f"new{number}": engine.query(ask.sql, name, count_only=True))  # type: ignore[misc]
-        ordinary.append(push())
-        dropped = push(queries[leaver].drop)
-        if number:
-            pauses.ordinary += ordinary
-            pauses.added.append(added)
-            pauses.dropped.append(dropped)
-    engine.close()
-    gone = set(leaving)
-    pauses.survivors = {place: query.count for place, query in enumerate(queries) if place not in gone}
-    return pauses

@@ -30,11 +30,24 @@ Forms = dict[str, Callable[[], int]]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A query: pairs of equal keys less than `window_us` apart, a.value above `above` or up to `upto` too."""
+    """A query: pairs of equal keys less than `window_us` apart, a.value above `above` or up to `upto` too.
+
+    by_rows: the window is the last rows of each stream, as many as there are milliseconds in it.
+    """
 
     window_us: int
     above: float | None = None  # with `upto`, this value itself is meant too
     upto: float | None = None
+    by_rows: bool = False
+
+    @property
+    def window_rows(self) -> int:
+        return max(1, self.window_us // 1_000)
+
+    @property
+    def window(self) -> str:
+        """In SQL."""
+        return f"[ROWS {self.window_rows}]" if self.by_rows else f"[RANGE {self.window_us} MICROSECONDS]"
 
     @property
     def condition(self) -> str:
@@ -47,9 +60,12 @@ class Ask:
 
     @property
     def sql(self) -> str:
-        window = f"[RANGE {self.window_us} MICROSECONDS]"
+        return self.through(self.window, self.window)
+
+    def through(self, left: str, right: str) -> str:
+        """The same through other windows."""
         where = f" WHERE {self.condition}" if self.condition else ""
-        return f"SELECT a.key, b.value FROM a {window} JOIN b {window} ON a.key = b.key{where}"
+        return f"SELECT a.key, b.value FROM a {left} JOIN b {right} ON a.key = b.key{where}"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -93,7 +109,7 @@ class Tally:
 
 def expected_counts(asks: Sequence[Ask], a: Stream, b: Stream, since: int = 0) -> NDArray:
     """What each query counts, by the bare loop: the pairs whose later row is not before `since` (ts)."""
-    size_us = max(ask.window_us for ask in asks)
+    size_us = max(reach_us(ask, a, b) for ask in asks)
     bare = BareJoin(a, b, size_us, BUCKETS, 0)
     bare.reset()
     rows_a, rows_b = BareJoin(a, b, size_us, BUCKETS, bare.count()).pairs()
@@ -101,15 +117,38 @@ def expected_counts(asks: Sequence[Ask], a: Stream, b: Stream, since: int = 0) -
     rows_a, rows_b = rows_a[new], rows_b[new]
     rows_a, rows_b = (rows[np.argsort(a.value[rows_a], kind="stable")] for rows in (rows_a, rows_b))
     values, ages = a.value[rows_a], np.abs(a.ts[rows_a] - b.ts[rows_b])
-    lows, highs = np.array([ask.bounds for ask in asks]).T
-    begins, ends = np.searchsorted(values, lows), np.searchsorted(values, highs, side="right")
-    windows = np.array([ask.window_us for ask in asks])
+    later = np.maximum(a.ts[rows_a], b.ts[rows_b])
+    rows_after = np.maximum(*(
+        np.searchsorted(stream.ts, later, side="right") - 1 - rows
+        for stream, rows in ((a, rows_a), (b, rows_b))
+    ))  # fmt: skip
     counts = np.zeros(len(asks), np.int64)
-    everything = (begins == 0) & (ends == len(values))
-    counts[everything] = np.searchsorted(np.sort(ages), windows[everything])
-    for place in np.flatnonzero(~everything):
-        counts[place] = np.count_nonzero(ages[begins[place] : ends[place]] < windows[place])
+    for by_rows, age in ((False, ages), (True, rows_after)):
+        ordered = np.sort(age)
+        for place in (place for place, ask in enumerate(asks) if ask.by_rows == by_rows):
+            ask = asks[place]
+            window = ask.window_rows if by_rows else ask.window_us
+            begin, end = (
+                np.searchsorted(values, ask.bounds[0]),
+                np.searchsorted(values, ask.bounds[1], "right"),
+            )
+            if begin == 0 and end == len(values):
+                counts[place] = np.searchsorted(ordered, window)
+            else:
+                counts[place] = np.count_nonzero(age[begin:end] < window)
     return counts
+
+
+def reach_us(ask: Ask, a: Stream, b: Stream) -> int:
+    """Rows that are as far apart are not together in a query's windows."""
+    if not ask.by_rows:
+        return ask.window_us
+    end = max(int(stream.ts[-1]) for stream in (a, b) if len(stream)) + 1 if len(a) or len(b) else 0
+    reach = 1
+    for stream in (a, b):
+        leaves = np.append(stream.ts[ask.window_rows :], [end] * min(len(stream), ask.window_rows))
+        reach = max(reach, int((leaves - stream.ts).max(initial=0)) + 1)
+    return reach
 
 
 # -- other systems ------------------------------------------------------------------------------------

@@ -172,6 +172,6 @@ def selection_sets(number: int, largest_us: int) -> dict[str, list[Ask]]:
 
 
 def newcomers(asks: Sequence[Ask], number: int) -> list[Ask]:
-    """Queries like these, with windows between theirs."""
+    """Queries like these, with windows between theirs; of ROWS windows, with that of another."""
     chosen = np.random.default_rng(9).choice(len(asks), number, replace=False)
     return [dataclasses.replace(asks[place], window_us=asks[place].window_us - 1) for place in chosen]

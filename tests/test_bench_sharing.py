@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.bench import main, sharing, sharing_figures, sharing_windows
 from penstock.bench.drive import Feed
 from penstock.bench.outcome import Outcome
-from penstock.bench.sharing import Pauses, Size, bench_sharing, measure_pauses
+from penstock.bench.sharing import Size, bench_sharing
 from penstock.bench.sharing_figures import (
     MEMORY,
     SERVICE,
@@ -26,6 +26,15 @@ from penstock.bench.sharing_figures import (
     many_windows,
     merged_windows,
     trio_panels,
+)
+from penstock.bench.sharing_pauses import (
+    BOTH,
+    Pauses,
+    PauseTrial,
+    half_by_rows,
+    measure_pauses,
+    texts,
+    trials,
 )
 from penstock.bench.sharing_peers import (
     Ask,
@@ -74,7 +83,13 @@ def naive_counts(asks: list[Ask], a: Stream, b: Stream, since: int = 0) -> list[
                 qualifies = ask.above is not None and ask.above <= a.value[i] <= ask.upto
             else:
                 qualifies = ask.above is None or a.value[i] > ask.above
-            counts[place] += abs(int(a.ts[i]) - int(b.ts[j])) < ask.window_us and bool(qualifies)
+            if ask.by_rows:
+                later = max(a.ts[i], b.ts[j])
+                after = [int((s.ts[n + 1 :] <= later).sum()) for s, n in ((a, i), (b, j))]
+                is_within = max(after) < ask.window_rows
+            else:
+                is_within = abs(int(a.ts[i]) - int(b.ts[j])) < ask.window_us
+            counts[place] += is_within and bool(qualifies)
     return counts
 
 
@@ -90,6 +105,8 @@ def test_expected_counts_are_those_of_a_double_loop(
     bound = st.none() | st.integers(-1, 11).map(lambda tenth: tenth / 10)
     asks = drawn.draw(st.lists(st.builds(Ask, st.integers(1, 40), bound), min_size=1, max_size=6))
     asks += [Ask(7, 0.2, 0.4), Ask(20, 0.5, 0.5), Ask(20, 0.4, 0.3)]
+    rows = st.integers(1, 40).map(lambda rows: 1_000 * rows)
+    asks += drawn.draw(st.lists(st.builds(Ask, rows, bound, st.none(), st.just(True)), max_size=4))
     assert expected_counts(asks, a, b, since).tolist() == naive_counts(asks, a, b, since)
 
 
@@ -208,6 +225,7 @@ def test_sql_of_a_query() -> None:
     assert Ask(5).sql == join
     assert Ask(5, 0.25).sql == f"{join} WHERE a.value > 0.25"
     assert Ask(5, 0.25, 0.5).sql == f"{join} WHERE a.value BETWEEN 0.25 AND 0.5"
+    assert Ask(5_000, by_rows=True).sql == join.replace(window, "[ROWS 5]")
 
 
 def test_shared_state_is_counted_once() -> None:
@@ -218,17 +236,28 @@ def test_shared_state_is_counted_once() -> None:
     assert state_rows({"queries": {"q": {"operators": [{"state_rows": 1}]}}, "groups": [group]}) == 8
 
 
-def test_pauses_leave_the_other_queries_alone() -> None:
+@pytest.mark.parametrize("new_ones_go", [False, True])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_pauses_leave_the_other_queries_alone(by_rows: bool, new_ones_go: bool) -> None:
     a, b = tied_stream(400, 3, 9), tied_stream(400, 3, 10)
     cuts = list(zip(cut_by_time(a.ts, 20, 300), cut_by_time(b.ts, 20, 300), strict=True))
     feed = Feed(Feed.of(a.table, b.table, cuts).slices[:14])
-    asks = even_windows(5, 50)
-    pauses = measure_pauses(asks, newcomers(asks, 3), feed, 2)
+    asks = even_windows(5, 50_000) if by_rows else even_windows(5, 50)
+    asks = half_by_rows(asks) if by_rows else asks
+    pauses = measure_pauses(PauseTrial(asks, texts(newcomers(asks, 3)), new_ones_go), feed, 2)
     counts = [len(pauses.ordinary), len(pauses.added), len(pauses.dropped), len(pauses.survivors)]
-    assert counts == [4, 2, 2, 2]
+    assert counts == [4, 2, 2, 5 if new_ones_go else 2]
     pushed = [stream.head(int(np.searchsorted(stream.ts, 14 * 20))) for stream in (a, b)]
     expected = naive_counts(asks, *pushed)
     assert pauses.survivors == {place: expected[place] for place in pauses.survivors}
+
+
+def test_pauses_are_tried_for_all_kinds_of_newcomers() -> None:
+    found = trials(10, 3)
+    assert len(found) == 8 and all(len(trial.asks) == 10 and len(trial.new) == 3 for trial in found.values())
+    for name, trial in found.items():
+        assert any(ask.by_rows for ask in trial.asks) == (BOTH in name)
+        assert all("ROWS" in text and "RANGE" in text for text in trial.new) == trial.new_ones_go
 
 
 def test_a_pause_is_what_comes_on_top() -> None:
@@ -372,9 +401,7 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "W1 to W3, windows W*i/N", "4 queries, against a join each", "4 queries, against sharing by hand",
         "W4, counted", "6 queries with selections", "few queries, rows delivered",
         "RANGE and ROWS windows", "three streams, windows W*i/N", "windows over one stream",
-        "adding and dropping among 6 queries, windows",
-        "adding and dropping among 6 queries, a.value > c",
-        "adding and dropping among 6 queries, a.value BETWEEN c AND d",
+        *(f"adding and dropping among 6 queries, {name}" for name in trials(6, 3)),
         "figures 17 and 18, separate, nested loops", "figure 19, separate, nested loops",
     ]  # fmt: skip
     assert all(line["value"] > 0 for line in kept["lines"] if line["unit"] in ("rows/s", "x"))
@@ -386,7 +413,7 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]  # least rows, highest rate, and clearly so if windows are skewed
     assert targets == [
         ">= 30", ">= 20", ">= 1", ">= 0.3", ">= 0.3", *[">= 0.9"] * 4, *[">= 0.85"] * 5,
-        ">= 1", ">= 5", ">= 2", "<= 0.05", *["<= 20"] * 12,
+        ">= 1", ">= 5", ">= 2", "<= 0.05", *["<= 20"] * 32,
         *figures,
     ]  # fmt: skip
     assert len(kept["data"]["trials"]) == 2 * (7 + 3)
