@@ -5,8 +5,7 @@ Apart: a join for each query, or one for each combination of kinds of windows, R
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,20 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from joins_apart import CREATE, feed, part_always
 
 import penstock
 from penstock.engine import loose_form
-from penstock.engine.arrangement import Arrangement, Parting
-from penstock.engine.operators import join as join_module
-from penstock.engine.operators.join import WindowJoin
+from penstock.engine.arrangement import Parting
 from penstock.engine.scheduler import Shuffled
-from penstock.optimizer.arrange_joins import Arranger
 from penstock.query import EPOCH, NEVER
 
-CREATE = """
-CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR);
-CREATE STREAM b (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR)
-"""
 FILTERS = ["", " AND a.v > 1", " AND a.v <= 1 AND b.v = 2", " AND b.v < 3", " AND a.s || b.s <> 'xy'"]
 COLUMNS = ["a.k", "a.v, b.v AS w", "b.s, a.ts AS at"]
 WINDOWS = [
@@ -52,21 +45,6 @@ STEP = (
     | st.tuples(st.just("alter"), st.tuples(st.integers(0, 9), st.sampled_from(WINDOWS[:12])))
     | st.tuples(st.just("look"), st.none())
 )
-
-
-def part_always(patch: pytest.MonkeyPatch, partings: Sequence[Parting]) -> None:
-    """Joins of several queries part as soon as they may, in the first of these ways that they can, and are
-    looked at as often."""
-    arrange = Arranger.__call__
-
-    def apart(self: Arranger, join: WindowJoin) -> Arrangement:
-        can = {"kinds": join.roster.is_mixed, "each": len(join.members) > 1, "one": True}
-        parting = next(one for one in (*partings, "one") if can[one])
-        return replace(arrange(self, join), parting=parting)
-
-    patch.setattr(Arranger, "__call__", apart)
-    patch.setattr(Arranger, "stays_by_kinds", lambda self, joins: "kinds" in partings)
-    patch.setattr(join_module, "QUIET_ROWS", 0)
 
 
 @dataclass
@@ -250,15 +228,6 @@ def test_one_comes_when_all_who_were_apart_go(monkeypatch: pytest.MonkeyPatch) -
     (group,) = engine._runtime.groups.values()
     assert len(group.joins) == 1
     assert late.count
-
-
-def feed(engine: penstock.Engine, parts: int, rng: np.random.Generator, keys: int) -> None:
-    latest = max((one.last_ts for one in engine._runtime.streams.values() if one.rows_in), default=0)
-    for part in range(parts):
-        for stream in "ab":
-            ts = latest + (part * 2_000 + np.arange(2_000)) * 1_000
-            columns = {"ts": ts, "k": rng.integers(0, keys, 2_000), "v": rng.integers(0, 800, 2_000)}
-            engine.push(stream, {**columns, "s": ["x"] * 2_000})
 
 
 def test_queries_that_have_little_in_common_part_and_come_together_for_another() -> None:
