@@ -182,7 +182,11 @@ class Kept:
         return other_measure(*self._rows, last, by_rows, self.own.now, self.own.side.end)
 
     def _times_and_places(self) -> tuple[NDArray, NDArray]:
-        """Of all rows that are there, those that have come to the join itself, some twice."""
+        """Of all rows that are there, some twice.
+
+        Those that another join has worked and this one has not are of the instant that this one has reached:
+        what they say is the same as if there were none.
+        """
         shelves = [shelf for keepers in self._all for shelf in keepers.side.shelves]
         waiting = [] if self._elsewhere is None else [self._elsewhere]
         nothing = np.empty(0, np.int64)
@@ -190,10 +194,7 @@ class Kept:
         numbered = [shelf.places.live for shelf in shelves if shelf.places is not None]
         places = np.concatenate([nothing, *numbered, *(one.places for one in waiting)])
         assert len(ts) == len(places), "rows without places"
-        if self._elsewhere is None:
-            return ts, places
-        here = places < self.own.side.end
-        return ts[here], places[here]
+        return ts, places
 
 
 def numbers_by(lineage: Lineage, roster: Roster, side: int) -> NDArray:

@@ -26,7 +26,7 @@ Before all come together, those that wait work the rows that the others have wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -141,9 +141,6 @@ class LooseForm:
         joins = [part.join for part in self._parts]
         if self._let_in(self._split):
             return joins != [part.join for part in self._parts]
-        if self._is_settled and len(self._parts) == 1:
-            self._go_on_as_one(self._split, self._parts[0])
-            return True
         self._unite(self._split)
         self._may_part()
         return True
@@ -191,7 +188,7 @@ class LooseForm:
                 move(member, part.join)
             part.join.go_on_for(former)
             part.join.arrangement = self._arranged.get(part.kinds, part.join.arrangement)
-        self._remember(split, self._parts)
+        self._remember(split)
         for part in self._parts:
             part.join.refresh()
         split.targets = [part.queues for part in self._parts]
@@ -226,27 +223,20 @@ class LooseForm:
             self._last = part
             self._parts.remove(part)
             split.targets = [one.queues for one in self._parts]
-            self._must_unite |= len(self._parts) == 1 and len(self.members) > 1
+            self._must_unite |= len(self._parts) == 1
             split.is_stale |= self._must_unite
         asked = [one for one in member.predicates if one is not None]
         if self._parts and (self.parting == "each" or any(map(may_raise, asked))):
-            self._remember(split, [*self._parts, part])
+            self._remember(split)
 
-    def _remember(
-        self, split: Splitter, parts: Iterable[JoinApart], newcomers: Sequence[Member] = ()
-    ) -> None:
+    def _remember(self, split: Splitter, newcomers: Sequence[Member] = ()) -> None:
         """Let rows be known by what all members ask, so that all can be together again with what is known."""
         split.ask_for([member for part in self._parts for member in part.members])
-        for part in parts:
+        for part in self._parts:
             for side, lineage in zip(part.join.sides, split.lineages, strict=True):
                 remember(side, lineage, newcomers)
 
     # -- members come and change while others are apart by kinds -------------------------------------
-
-    @property
-    def _is_settled(self) -> bool:
-        """Whether nobody comes or changes."""
-        return not self._coming and not self._altered
 
     def _let_in(self, split: Splitter) -> bool:
         """Let those who come into the joins of their kinds, with all rows that any join has for them.
@@ -271,6 +261,7 @@ class LooseForm:
             part = self._part_of(member)
             part.join.alter(member, node)
             by_part[part] = None
+        there = set(self._parts)
         for member in new:
             part = self._part_for(member)
             part.members.append(member)
@@ -283,7 +274,7 @@ class LooseForm:
             for member in new
             for lineage, predicate in zip(split.lineages, member.predicates, strict=True)
         ):
-            self._remember(split, self._parts, new)
+            self._remember(split, new)
         # 3. what they find
         waiting = self._waiting() or {}
         for part in by_part:
@@ -291,7 +282,7 @@ class LooseForm:
             part.join.elsewhere = [elsewhere(others, waiting, number) for number in (0, 1) if others]
             part.join.refresh()
             part.join.elsewhere = ()
-            if part.join.relies_on_others:
+            if part.join.relies_on_others and part in there:
                 part.join.borrow([self._rows_for(part, waiting, number) for number in (0, 1)])
         split.targets = [part.queues for part in self._parts]
         split.is_stale = self._must_unite
@@ -344,21 +335,38 @@ class LooseForm:
         more = [waiting[one.join, number] for one in others if (one.join, number) in waiting]
         return rows_before(others, number, part.join.sides[number].end, more)
 
-    def _go_on_as_one(self, split: Splitter, part: JoinApart) -> None:
-        """Let the one join that is left be that of all."""
-        self._drain()
-        for queue, waiting in zip(self._make.queues, part.queues, strict=True):
-            for batch in reversed(waiting.batches):
-                queue.put_back(batch)
-        self._join = part.join
-        self._join.move_to(self._make.queues, self._make.name, self._arrange_whole)
-        self._join.part_ways = self._changed
-        self._end_apart(split)
-        self.parting = "one"
+    # -- together again -------------------------------------------------------------------------------
 
     def _unite(self, split: Splitter) -> None:
         """Let all have one join again, with the rows that any of theirs hold; then let others in."""
         self._drain()
+        if len(self._parts) == 1:
+            self._go_on_as_one(self._parts[0])
+        else:
+            self._merge()
+        for member in self._coming:
+            self._join.add(member)
+        for member, node in self._altered:
+            if member in self.members:
+                self._join.alter(member, node)
+        self._join.reconsider(self._is_time and self.parting == "kinds")
+        split.retire()
+        self._arranged = {
+            part.kinds: part.join.arrangement for part in self._parts if self.parting == "kinds"
+        }
+        self._split, self._parts, self._last, self._is_time = None, [], None, False
+        self._must_unite = False
+        self._coming, self._altered = [], []
+
+    def _go_on_as_one(self, part: JoinApart) -> None:
+        """Let the one join that is left be that of all."""
+        self._take_back(part)
+        self._join = part.join
+        self._join.move_to(self._make.queues, self._make.name, self._arrange_whole)
+        self._join.part_ways = self._changed
+
+    def _merge(self) -> None:
+        """Let one join have the members and the rows of all, or of the last that was there."""
         if not all(part.join.awaits_instants for part in self._parts):
             for part in self._parts:
                 part.join.keep_up()
@@ -366,9 +374,7 @@ class LooseForm:
         self.settle()
         parts = self._parts or [one for one in (self._last,) if one is not None]
         former = parts[0]
-        for queue, waiting in zip(self._make.queues, former.queues, strict=True):
-            for batch in reversed(waiting.batches):
-                queue.put_back(batch)
+        self._take_back(former)
         held = [[export_rows(one.join.sides[n]) for one in parts] for n in (0, 1)]
         rows = [once([some for some in kept if some is not None]) for kept in held]
         self._join = self._together()
@@ -378,23 +384,12 @@ class LooseForm:
         self._join.take_over(former.join, rows)
         for part in self._parts[1:]:
             self._join.go_on_for(part.join)
-        for member in self._coming:
-            self._join.add(member)
-        for member, node in self._altered:
-            if member in self.members:
-                self._join.alter(member, node)
-        self._join.reconsider(self._is_time and self.parting == "kinds")
-        self._end_apart(split)
 
-    def _end_apart(self, split: Splitter) -> None:
-        """All are together now."""
-        split.retire()
-        self._arranged = {
-            part.kinds: part.join.arrangement for part in self._parts if self.parting == "kinds"
-        }
-        self._split, self._parts, self._last, self._is_time = None, [], None, False
-        self._must_unite = False
-        self._coming, self._altered = [], []
+    def _take_back(self, part: JoinApart) -> None:
+        """Let what waits for a join wait for the join of all."""
+        for queue, waiting in zip(self._make.queues, part.queues, strict=True):
+            for batch in reversed(waiting.batches):
+                queue.put_back(batch)
 
     def _arrange_part(self, join: WindowJoin) -> Arrangement:
         """How the join of some keeps its rows; and, less often, whether to stay apart."""

@@ -109,20 +109,71 @@ def test_a_newcomer_finds_what_either_kind_has_kept(scene: Scene, window: str, s
     scene.compare(late, f"{TEXT} {window}")
 
 
-def test_a_range_query_finds_what_a_rows_query_has_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of the instant that is not over, too: they wait in the queue of the join of ROWS windows."""
+@pytest.fixture
+def kept_by_rows(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Only the join of ROWS windows has rows of a; those at 199 s, of two pushes, wait in its queue."""
     part_always(monkeypatch, ["kinds"])
-    scene = Scene(penstock.Engine())
-    scene.engine.execute(CREATE)
-    for window, where in (("5 SECONDS", "AND a.v < 0"), ("40 ROWS", "")):
-        scene.engine.query(f"{TEXT} {where} WINDOW {window}")
-    scene.push(200)
+    made = Scene(penstock.Engine())
+    made.engine.execute(CREATE)
+    made.engine.query(f"{TEXT} AND a.v < 0 WINDOW 5 SECONDS")
+    made.engine.query(f"{TEXT} AND a.s <> 'nothing' WINDOW 40 ROWS", name="by_rows")
+    made.push(200)
+    made.engine.push("a", {"ts": [199 * SECOND], "k": [4], "v": [1_000], "s": ["7"]})
+    assert [side.end for join in made.joins for side in join.sides] == [201, 200, 199, 199]
+    return made
+
+
+def test_a_range_query_finds_what_a_rows_query_has_kept(kept_by_rows: Scene) -> None:
+    """Rows of the instant that is not over, too."""
+    scene = kept_by_rows
     before = scene.joins
-    assert [side.end for join in before for side in join.sides] == [200, 200, 199, 199]
-    late = scene.engine.query(f"{TEXT} WINDOW 30 SECONDS")
+    late = scene.engine.query(f"{TEXT} AND a.s <> 'nothing' WINDOW 30 SECONDS")
     scene.push(10)
     assert scene.joins == before and late.complete_from == NEXT
-    scene.compare(late, f"{TEXT} WINDOW 30 SECONDS")
+    met = {row["v"] for row in late.results().to_pylist() if row["_ts"].replace(tzinfo=UTC) >= NEXT}
+    assert met == {*range(175, 210), 1_000}
+
+
+def test_rows_that_others_have_kept_lack_a_column_that_is_new(kept_by_rows: Scene) -> None:
+    scene = kept_by_rows
+    before = scene.joins
+    late = scene.engine.query("SELECT b.s FROM a, b WHERE a.k = b.k AND a.v >= 0 WINDOW 30 SECONDS")
+    scene.push(50)
+    assert scene.joins == before
+    assert late.complete_from == at(229)
+
+
+def test_a_newcomer_whose_filter_fails_on_a_row_that_waits(kept_by_rows: Scene) -> None:
+    """Who asks it from the start ends at that row."""
+    scene = kept_by_rows
+    scene.engine.push("a", {"ts": [199 * SECOND], "k": [3], "v": [1_001], "s": ["x"]})
+    late = scene.engine.query(f"{TEXT} AND CAST(a.s AS BIGINT) >= 0 WINDOW 30 SECONDS")
+    scene.push(50)
+    assert late.complete_from == at(229)
+    assert late.count
+
+
+def test_a_newcomer_beside_one_that_fails_on_a_row_that_waits(kept_by_rows: Scene) -> None:
+    scene = kept_by_rows
+    scene.engine.query(f"{TEXT} AND CAST(a.s AS BIGINT) >= 0 WINDOW 20 ROWS", name="fails")
+    scene.engine._runtime._check()
+    scene.engine.push("a", {"ts": [199 * SECOND], "k": [3], "v": [1_001], "s": ["x"]})
+    late = scene.engine.query(f"{TEXT} AND a.s <> 'nothing' WINDOW 30 SECONDS")
+    with pytest.raises(penstock.DataError, match="fails"):
+        scene.push(50)
+    scene.engine.advance(250 * SECOND)
+    assert late.complete_from == NEXT and late.count
+
+
+def test_of_copies_of_a_row_the_one_with_all_columns_is_taken(scene: Scene) -> None:
+    """Row 199 came to the join of RANGE windows before `s` was stored, to that of ROWS windows after it."""
+    text = "SELECT a.s, b.v FROM a, b WHERE a.k = b.k WINDOW 20 ROWS"
+    late = scene.engine.query(text)
+    assert len(scene.joins) == 2
+    scene.engine.execute("ALTER QUERY r SET WINDOW 70 ROWS")
+    scene.push(30)
+    assert late.complete_from == at(218)
+    scene.compare(late, text)
 
 
 def test_what_a_newcomer_needs_may_be_kept_by_both_kinds_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +250,9 @@ def test_who_is_left_goes_on_in_the_same_join(scene: Scene, goes: str) -> None:
         one for one in scene.joins if scene.engine.queries[goes]._pipeline.joins[1][1] not in one.members
     )
     scene.engine.queries[goes].drop()
+    count = scene.engine.queries[stays].count
     scene.push(40)
+    assert scene.engine.queries[stays].count > count
     assert scene.joins == [left] and scene.form.parting == "one"
     assert left.sides[0].memory is None
     late = scene.engine.query(f"{TEXT} {ROWS if stays == 'r' else RANGE}", name="late")

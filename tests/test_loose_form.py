@@ -165,6 +165,13 @@ PLACES_OF_ROWS = [  # that came together from joins of RANGE windows are known t
     ("add", (ROWS_1, FILTERS[0], COLUMNS[0], False)),
 ]
 
+AHEAD_OF_WHO_STAYS = [  # rows at 0 were worked by who has gone, and wait for who has stayed
+    ("a", [(0, 0, 0)]),
+    ("b", [(0, 0, 0)]),
+    ("drop", 0),
+    ("add", (WINDOWS[0], FILTERS[0], COLUMNS[0], False)),
+]
+
 
 @given(
     st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99),
@@ -179,6 +186,7 @@ PLACES_OF_ROWS = [  # that came together from joins of RANGE windows are known t
 @example(IN_AN_INSTANT, asks(RANGE_8, ROWS_2), 0, ("kinds",))
 @example(BEFORE_IT_IS_FULL, asks(RANGE_8, ROWS_1), 0, ("kinds",))
 @example(KEPT_BY_OTHERS, asks(RANGE_8, ROWS_1), 0, ("kinds",))
+@example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1), 0, ("each",))
 @example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0, ("each",))
 def test_apart_is_as_good_as_together(
     steps: list[Any], first: list[Any], seed: int, partings: tuple[Parting, ...]

@@ -126,7 +126,6 @@ class WindowJoin(MembersJoin):
 
     def borrow(self, rows: Sequence[StoredRows | None]) -> None:
         """Keep what others have kept too, as far as members need it; between batches only."""
-        self.settle()
         for side, more in zip(self.sides, rows, strict=True):
             kept = once([some for some in (export_rows(side), more) if some is not None])
             if kept is not None:

@@ -572,6 +572,7 @@ class Side:
             most = 0 if self.rows_beside is None else self.rows_beside.longest
             assert shelf.rows <= most, "more rows are kept than any member needs"
             assert shelf.by_place == self.by_place, "rows leave by the wrong age"
+            assert shelf.index.kind == self.index_kind, "rows are found by another index"
         ages = {(shelf.lifetime, shelf.rows) for shelf in self.shelves}
         assert len(ages) == len(self.shelves), "two shelves of one age"
 
