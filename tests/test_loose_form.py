@@ -186,7 +186,7 @@ AHEAD_OF_WHO_STAYS = [  # rows at 0 were worked by who has gone, and wait for wh
 @example(IN_AN_INSTANT, asks(RANGE_8, ROWS_2), 0, ("kinds",))
 @example(BEFORE_IT_IS_FULL, asks(RANGE_8, ROWS_1), 0, ("kinds",))
 @example(KEPT_BY_OTHERS, asks(RANGE_8, ROWS_1), 0, ("kinds",))
-@example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1), 0, ("each",))
+@example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1, ROWS_2), 0, ("each",))
 @example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0, ("each",))
 def test_apart_is_as_good_as_together(
     steps: list[Any], first: list[Any], seed: int, partings: tuple[Parting, ...]
