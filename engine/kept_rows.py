@@ -75,20 +75,19 @@ class KeptRows:
     @property
     def nbytes(self) -> int:
         """With a share of the memory that results keep alive and nobody else has."""
-        return int(sum(map(bytes_of, self._rows)))
+        return int(sum(map(self._bytes_of, self._rows)))
+
+    def _bytes_of(self, rows: pa.RecordBatch | WaitingRows) -> float:
+        if not isinstance(rows, WaitingRows):
+            return float(rows.get_total_buffer_size())
+        if not isinstance(rows.rows, Batch):
+            return float(rows.rows.get_total_buffer_size())
+        return rows.rows.ts.nbytes + numbers_of(rows.rows) + self._memory.held_bytes(rows)
 
     def __getstate__(self) -> dict[str, object]:
         """Of a checkpoint copies are a part, and not what they were to be made from."""
         self._copy()
         return self.__dict__
-
-
-def bytes_of(rows: pa.RecordBatch | WaitingRows) -> float:
-    if not isinstance(rows, WaitingRows):
-        return float(rows.get_total_buffer_size())
-    if not isinstance(rows.rows, Batch):
-        return float(rows.rows.get_total_buffer_size())
-    return rows.rows.ts.nbytes + numbers_of(rows.rows) + rows.held_bytes
 
 
 def numbers_of(batch: Batch) -> int:

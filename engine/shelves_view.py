@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .batch import View
 from .kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
-from .store import FixedView
+from .store import FixedView, TextView
 
 
 class ShelvesView:
     """A column that lies on several shelves, by references."""
 
-    __slots__ = ("_type", "views")
+    __slots__ = ("_type", "is_fixed", "views")
 
-    def __init__(self, views: list[View], type_: pa.DataType) -> None:
+    def __init__(self, views: Sequence[FixedView | TextView], type_: pa.DataType) -> None:
         self.views = views
         self._type = type_
+        self.is_fixed = all(isinstance(view, FixedView) for view in views)
 
     def take(self, rows: NDArray) -> pa.Array:
         fixed = [view for view in self.views if isinstance(view, FixedView)]
@@ -40,11 +42,12 @@ class ShelvesView:
         return pa.concat_arrays(parts).take(pa.array(places))
 
     def text_bytes(self, rows: NDArray) -> int:
-        if all(isinstance(view, FixedView) for view in self.views):
+        if self.is_fixed:
             return 0
         shelf_of = rows >> ROW_BITS
         return sum(
-            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self.views)
+            self.views[number].text_bytes(rows[shelf_of == number] & ROW_MASK)
+            for number in np.unique(shelf_of).tolist()
         )
 
 

@@ -240,6 +240,45 @@ def test_what_many_waited_for_is_copied_when_few_are_left() -> None:
     assert queries[30].results()["k"].to_pylist() == list(range(5_000))  # dropped, and still there to be read
 
 
+def test_arrays_of_many_shelves_are_listed_once_for_all_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions of their own give rows many lifetimes, and each shelf has arrays of its own."""
+    listed: list[int] = []
+
+    def arrays_of(view: Any, original: Any = held_memory.arrays_of) -> Any:
+        found = original(view)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(held_memory, "arrays_of", arrays_of)
+    engine = make("mem-opt")
+    queries = [
+        engine.query(
+            f"SELECT x.id, y.s FROM a [RANGE {100 + 10 * i} us] AS x JOIN b [RANGE {100 + 10 * i} us] AS y "
+            f"ON x.k = y.k WHERE x.v BETWEEN {i % 10} AND {i % 10 + 1} AND y.v >= {i % 7}"
+        )
+        for i in range(60)
+    ]
+    memory = engine._runtime.held_memory
+    for first in range(0, 2_000, 500):
+        del listed[:]
+        push(engine, first, 500)
+        memory._check()
+        assert (
+            len(listed) <= 20
+        )  # two columns, as they are each time that pairs are given, not for each query
+        assert max(listed) > 4
+    assert min(query.count for query in queries) > 100
+    shares = sum(sink._kept._memory.held_bytes(one) for sink in sinks_of(engine) for one in sink._kept._rows)
+    assert memory.nbytes > 0 and shares == pytest.approx(memory.nbytes)
+    for query in queries[:30]:
+        query.results()
+    memory._check()
+    for query in queries[30:]:
+        query.results()
+    memory._check()
+    assert memory.nbytes == 0 and not memory._views
+
+
 def test_a_query_nobody_reads_keeps_little_alive() -> None:
     """A result now and then, of large stores that have long moved on."""
     engine = make()

@@ -432,7 +432,7 @@ class Side:
     def view(self, column: int) -> View:
         """A column of the stream as it is stored now."""
         slot = len(self.verified) + self.columns.index(column)
-        views: list[View] = [shelf.store.columns[slot].view() for shelf in self.shelves]
+        views = [shelf.store.columns[slot].view() for shelf in self.shelves]
         return views[0] if len(views) == 1 else ShelvesView(views, ARROW_TYPES[self.types[column]])
 
     def reindex(self, kind: str) -> None:
