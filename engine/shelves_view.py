@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,11 @@ class ShelvesView:
     def __init__(self, views: Sequence[FixedView | TextView], type_: pa.DataType) -> None:
         self.views = views
         self._type = type_
-        self.is_fixed = all(isinstance(view, FixedView) for view in views)
+        self.is_fixed = len(views) > 0 and all(isinstance(view, FixedView) for view in views)
 
     def take(self, rows: NDArray) -> pa.Array:
-        fixed = [view for view in self.views if isinstance(view, FixedView)]
-        if fixed and len(fixed) == len(self.views):
-            return gather_fixed(fixed, rows)
+        if self.is_fixed:
+            return gather_fixed(cast("Sequence[FixedView]", self.views), rows)
         # Text: from each shelf what it has, and that put into order.
         shelf_of = rows >> ROW_BITS
         order = np.argsort(shelf_of, kind="stable")
@@ -51,11 +51,14 @@ class ShelvesView:
         )
 
 
-def gather_fixed(views: list[FixedView], refs: NDArray) -> pa.Array:
+def gather_fixed(views: Sequence[FixedView], refs: NDArray) -> pa.Array:
     """Values of a fixed-width column that lies on several shelves."""
+    # Of many queries each has a few rows, and most shelves none of them.
+    numbers = np.unique(refs >> ROW_BITS).tolist() if len(refs) < len(views) else range(len(views))
+    read = [(number, views[number]) for number in numbers]
     values = np.empty(len(refs), views[0].data.dtype)
-    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for view in views) else None
-    for number, view in enumerate(views):
+    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for _, view in read) else None
+    for number, view in read:
         gather_shelf(refs, number, view.data, view.base, values)
         if valid is not None and view.valid is not None:
             gather_shelf(refs, number, *view.valid, valid)
