@@ -28,8 +28,10 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 
 from .batch import Batch
+from .joined_batch import JoinedBatch, JoinedColumns
+from .shelves_view import Stored
 from .store import Viewed
-from .view_memory import Stored, arrays_of, copied_bytes, stored_views
+from .view_memory import arrays_of, copied_bytes, stored_views
 
 MOST_HELD = 1 << 17  # bytes that results which nobody reads may keep alive in any case
 ENOUGH = 0.5
@@ -110,13 +112,15 @@ class HeldMemory:
         """Those of `_left` that were not worth keeping when that was last looked at."""
         self._lighter: dict[int, HeldView] = {}
         """Views of which results have been read since then."""
+        self._recent: dict[JoinedColumns, Sequence[HeldView]] = {}
+        """What batches read that have come since then; all of it is held."""
         self._has_shares = False
         """Whether some view knows its share of what is kept alive, which changes with every result."""
 
     def add(self, waiting: WaitingRows) -> bool:
         """Let results wait; False if they hold nothing that is known to stay as it is."""
         assert isinstance(waiting.rows, Batch), "copied already"
-        held = [self._views.get(id(view)) or self._hold(view) for view in stored_views(waiting.rows)]
+        held = self._held_by(waiting.rows)
         if not held:
             return False
         waiting.worth = copied_bytes(waiting.rows) / sum(one.nbytes for one in held)
@@ -125,6 +129,16 @@ class HeldMemory:
             one.add(waiting)
         self._forget_shares()
         return True
+
+    def _held_by(self, batch: Batch) -> Sequence[HeldView]:
+        """The views that a batch reads; of those that read the same, always the same list."""
+        of = batch.of if isinstance(batch, JoinedBatch) else None
+        held = None if of is None else self._recent.get(of)
+        if held is None:
+            held = [self._views.get(id(view)) or self._hold(view) for view in stored_views(batch)]
+            if of is not None:
+                self._recent[of] = held
+        return held
 
     def _hold(self, view: Stored) -> HeldView:
         """Begin with a view."""
@@ -153,6 +167,7 @@ class HeldMemory:
 
     def _let_go(self, held: HeldView) -> None:
         """A view that no result is to be copied from any more."""
+        self._recent.clear()
         for views in (self._views, self._lighter):
             views.pop(id(held.view), None)
         for array in held.arrays:
@@ -170,6 +185,7 @@ class HeldMemory:
             array.is_left = True
             self._note(array)
             self._forget_shares()
+        self._recent.clear()
         self._note_lighter()
         while sum(array.nbytes for array in self._poor.values() if array.is_poor) > MOST_HELD:
             poor, self._poor = self._poor, {}

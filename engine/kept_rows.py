@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from .batch import Batch, Gather
 from .held_memory import HeldMemory, WaitingRows
+from .joined_batch import JoinedBatch
 
 FEW_QUERIES = (
     16  # up to so many copy what they are given at once, while it is in the cache: they will be read
@@ -92,5 +93,7 @@ class KeptRows:
 
 def numbers_of(batch: Batch) -> int:
     """Bytes of the row numbers of a batch."""
+    if isinstance(batch, JoinedBatch) and batch.of is not None:
+        return sum(one.nbytes for one in batch.refs)
     rows = {id(column.rows): column.rows for column in batch.lazy_columns if isinstance(column, Gather)}
     return sum(one.nbytes for one in rows.values())

@@ -51,6 +51,10 @@ class ShelvesView:
         )
 
 
+Stored = FixedView | TextView | ShelvesView
+"""A stored column at one moment, of one shelf or of several."""
+
+
 def gather_fixed(views: Sequence[FixedView], refs: NDArray) -> pa.Array:
     """Values of a fixed-width column that lies on several shelves."""
     # Of many queries each has a few rows, and most shelves none of them.

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from .batch import Batch, ColumnView, Cut, Gather, Joint, LazyColumn
+from .batch import Batch, ColumnView, Cut, Gather, Joint, LazyColumn, View
+from .joined_batch import JoinedBatch
 from .kernels.pairs import ROW_BITS, ROW_MASK
-from .shelves_view import ShelvesView
+from .shelves_view import ShelvesView, Stored
 from .store import FixedView, TextView, Viewed
 
 VALUE_BYTES = 8
 SAMPLE_ROWS = 4  # of a batch: batches are many, and what matters is the mean of all their texts
 
-Stored = FixedView | TextView | ShelvesView
-"""A stored column at one moment, of one shelf or of several."""
-
 
 def stored_views(batch: Batch) -> list[Stored]:
     """What columns are to be copied from, each once; nothing if all are there, or one may change."""
+    if isinstance(batch, JoinedBatch) and batch.of is not None:
+        return list(dict.fromkeys(batch.of.views))
     found: dict[int, Stored] = {}
     return list(found.values()) if all(find_views(one, found) for one in batch.lazy_columns) else []
 
@@ -48,6 +49,9 @@ def arrays_of(view: Stored) -> list[Viewed]:
 
 def copied_bytes(batch: Batch) -> float:
     """About what a batch takes when its columns are copied."""
+    if isinstance(batch, JoinedBatch) and (of := batch.of) is not None:
+        texts = sum(mean_text_bytes(of.views[i], batch.refs[of.places[i]]) for i in of.texts)
+        return batch.length * (VALUE_BYTES * (1 + len(of.views)) + texts)
     return batch.length * (VALUE_BYTES + sum(map(value_bytes, batch.lazy_columns)))
 
 
@@ -57,7 +61,7 @@ def value_bytes(column: LazyColumn) -> float:
         case Gather():
             if isinstance(column.view, ColumnView):
                 return value_bytes(column.view.batch.lazy_columns[column.view.index])
-            return VALUE_BYTES + mean_text_bytes(column)
+            return VALUE_BYTES + mean_text_bytes(column.view, column.rows)
         case Cut():
             return value_bytes(column.batch.lazy_columns[column.index])
         case Joint():
@@ -69,9 +73,8 @@ def value_bytes(column: LazyColumn) -> float:
     return VALUE_BYTES
 
 
-def mean_text_bytes(column: Gather) -> float:
+def mean_text_bytes(view: View, rows: NDArray) -> float:
     """Length of the texts that a column is to have, by a few of them."""
-    view, rows = column.view, column.rows
     sample = rows[:: max(1, len(rows) // SAMPLE_ROWS) | 1]
     match view:
         case TextView():
