@@ -1,8 +1,8 @@
 """What flows between operators: rows in timestamp order, as columns.
 
 A column is an Arrow array, or a promise of one for when somebody asks: gathered from a store (`Gather`), put
-together from parts (`Joint`), cut out of a longer one (`Cut`). Joins pass row numbers on, and only the
-columns a sink needs are ever copied.
+together from parts (`Joint`), cut out of a longer one (`Cut`). Joins pass row numbers on
+(joined_batch.py), and only the columns a sink needs are ever copied.
 A batch that is only counted has a length and neither times nor columns.
 
 Rows are changes of a bag. A row without more said enters it at its ts. With a sign of -1 it leaves it, and
@@ -133,11 +133,12 @@ class Batch:
 
     def column(self, index: int) -> pa.Array:
         """The column as Arrow, gathered on first use."""
-        column = self._columns[index]
+        columns = self.lazy_columns
+        column = columns[index]
         if isinstance(column, Gather):
-            column = self._columns[index] = column.view.take(column.rows)
+            column = columns[index] = column.view.take(column.rows)
         elif isinstance(column, Joint | Cut):
-            column = self._columns[index] = column.taken()
+            column = columns[index] = column.taken()
         return column
 
     @property
@@ -209,7 +210,7 @@ class Batch:
         assert bool(np.all(self.ts[1:] >= self.ts[:-1])), "rows out of time order"
         for one in (self.sign, self.ets):
             assert one is None or len(one) == self.length, "signs or ends and length differ"
-        for column in self._columns:
+        for column in self.lazy_columns:
             rows = len(column.rows if isinstance(column, Gather) else column)
             assert rows == len(self.ts), "a column is longer or shorter than the batch"
 

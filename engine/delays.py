@@ -23,22 +23,23 @@ class Delays:
         self.max = 0.0
         self.number = 0
 
-    def add(self, delays: NDArray, times: int = 1) -> None:
-        """Take in delays, each `times` times; none is negative."""
+    def add(self, delays: NDArray) -> None:
+        """Take in delays; none is negative."""
         if not len(delays):
             return
-        if len(delays) == 1:
-            delay = float(delays[0])
-            self._counts[int(math.log2(max(delay, 1.0)) * STEPS)] += times
-            self._sum += delay * times
-            self.max = max(self.max, delay)
-            self.number += times
-            return
         buckets = np.log2(np.maximum(delays, 1.0)) * STEPS
-        np.add.at(self._counts, buckets.astype(np.int64), times)
-        self._sum += float(delays.sum()) * times
+        np.add.at(self._counts, buckets.astype(np.int64), 1)
+        self._sum += float(delays.sum())
         self.max = max(self.max, float(delays.max()))
-        self.number += len(delays) * times
+        self.number += len(delays)
+
+    def add_one(self, delay: float, times: int) -> None:
+        """Take in a delay that so many have."""
+        self._counts[int(math.log2(delay) * STEPS) if delay > 1 else 0] += times
+        self._sum += delay * times
+        if delay > self.max:
+            self.max = delay
+        self.number += times
 
     @property
     def average(self) -> float:

@@ -7,8 +7,9 @@ are calls too. What each function means is in `functions/`, next to nothing else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
 from .types import SqlType
 
@@ -116,18 +117,26 @@ def columns_of(expression: Expression) -> frozenset[int]:
 
 
 def rewrite(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A copy with `change` applied to every node, children first."""
+    """The expression with `change` applied to every node, children first; what stays the same is no copy."""
     if isinstance(expression, Call):
-        arguments = tuple(rewrite(argument, change) for argument in expression.arguments)
-        return change(Call(expression.type, expression.function, arguments))
+        return change(with_arguments(expression, [rewrite(one, change) for one in expression.arguments]))
     return change(expression)
 
 
+def with_arguments(call: Call, arguments: Sequence[Expression]) -> Call:
+    """The call with these arguments: itself if they are its own."""
+    if all(map(is_, arguments, call.arguments)):
+        return call
+    return Call(call.type, call.function, tuple(arguments))
+
+
 def move_columns(expression: Expression, where: Callable[[int], int]) -> Expression:
-    """A copy in which the column at i is the column at where(i)."""
+    """The expression with the column at where(i) for that at i."""
 
     def move(node: Expression) -> Expression:
-        return Column(node.type, where(node.index), node.name) if isinstance(node, Column) else node
+        if not isinstance(node, Column) or (index := where(node.index)) == node.index:
+            return node
+        return Column(node.type, index, node.name)
 
     return rewrite(expression, move)
 

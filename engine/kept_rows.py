@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from .batch import Batch, Gather
 from .held_memory import HeldMemory, WaitingRows
+from .joined_batch import JoinedBatch
 
 FEW_QUERIES = (
     16  # up to so many copy what they are given at once, while it is in the cache: they will be read
@@ -75,7 +76,14 @@ class KeptRows:
     @property
     def nbytes(self) -> int:
         """With a share of the memory that results keep alive and nobody else has."""
-        return int(sum(map(bytes_of, self._rows)))
+        return int(sum(map(self._bytes_of, self._rows)))
+
+    def _bytes_of(self, rows: pa.RecordBatch | WaitingRows) -> float:
+        if not isinstance(rows, WaitingRows):
+            return float(rows.get_total_buffer_size())
+        if not isinstance(rows.rows, Batch):
+            return float(rows.rows.get_total_buffer_size())
+        return rows.rows.ts.nbytes + numbers_of(rows.rows) + self._memory.held_bytes(rows)
 
     def __getstate__(self) -> dict[str, object]:
         """Of a checkpoint copies are a part, and not what they were to be made from."""
@@ -83,15 +91,9 @@ class KeptRows:
         return self.__dict__
 
 
-def bytes_of(rows: pa.RecordBatch | WaitingRows) -> float:
-    if not isinstance(rows, WaitingRows):
-        return float(rows.get_total_buffer_size())
-    if not isinstance(rows.rows, Batch):
-        return float(rows.rows.get_total_buffer_size())
-    return rows.rows.ts.nbytes + numbers_of(rows.rows) + rows.held_bytes
-
-
 def numbers_of(batch: Batch) -> int:
     """Bytes of the row numbers of a batch."""
+    if isinstance(batch, JoinedBatch) and batch.of is not None:
+        return sum(one.nbytes for one in batch.refs)
     rows = {id(column.rows): column.rows for column in batch.lazy_columns if isinstance(column, Gather)}
     return sum(one.nbytes for one in rows.values())

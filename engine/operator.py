@@ -67,14 +67,15 @@ def pass_time(inputs: Sequence[Queue], output: Outlet) -> bool:
 
 def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool:
     """The same, but nothing beyond `first`, when something that is kept may come out."""
-    now = min(queue.frontier for queue in inputs)
     if output.closed:
         return False
+    now = inputs[0].frontier if len(inputs) == 1 else min(queue.frontier for queue in inputs)
     if now == MAX_TS:
         output.promise(max(queue.punctuation for queue in inputs))  # one that ended early tells nothing
         output.close()
         return True
-    now = min(now, first)
+    if first < now:
+        now = first
     if output.punctuation < now < MAX_TS:
         output.promise(now)
         return True

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .batch import View
 from .kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
-from .store import FixedView
+from .store import FixedView, TextView
 
 
 class ShelvesView:
     """A column that lies on several shelves, by references."""
 
-    __slots__ = ("_type", "views")
+    __slots__ = ("_type", "is_fixed", "views")
 
-    def __init__(self, views: list[View], type_: pa.DataType) -> None:
+    def __init__(self, views: Sequence[FixedView | TextView], type_: pa.DataType) -> None:
         self.views = views
         self._type = type_
+        self.is_fixed = len(views) > 0 and all(isinstance(view, FixedView) for view in views)
 
     def take(self, rows: NDArray) -> pa.Array:
-        fixed = [view for view in self.views if isinstance(view, FixedView)]
-        if fixed and len(fixed) == len(self.views):
-            return gather_fixed(fixed, rows)
+        if self.is_fixed:
+            return gather_fixed(cast("Sequence[FixedView]", self.views), rows)
         # Text: from each shelf what it has, and that put into order.
         shelf_of = rows >> ROW_BITS
         order = np.argsort(shelf_of, kind="stable")
@@ -40,19 +42,27 @@ class ShelvesView:
         return pa.concat_arrays(parts).take(pa.array(places))
 
     def text_bytes(self, rows: NDArray) -> int:
-        if all(isinstance(view, FixedView) for view in self.views):
+        if self.is_fixed:
             return 0
         shelf_of = rows >> ROW_BITS
         return sum(
-            view.text_bytes(rows[shelf_of == number] & ROW_MASK) for number, view in enumerate(self.views)
+            self.views[number].text_bytes(rows[shelf_of == number] & ROW_MASK)
+            for number in np.unique(shelf_of).tolist()
         )
 
 
-def gather_fixed(views: list[FixedView], refs: NDArray) -> pa.Array:
+Stored = FixedView | TextView | ShelvesView
+"""A stored column at one moment, of one shelf or of several."""
+
+
+def gather_fixed(views: Sequence[FixedView], refs: NDArray) -> pa.Array:
     """Values of a fixed-width column that lies on several shelves."""
+    # Of many queries each has a few rows, and most shelves none of them.
+    numbers = np.unique(refs >> ROW_BITS).tolist() if len(refs) < len(views) else range(len(views))
+    read = [(number, views[number]) for number in numbers]
     values = np.empty(len(refs), views[0].data.dtype)
-    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for view in views) else None
-    for number, view in enumerate(views):
+    valid = np.ones(len(refs), np.uint8) if any(view.valid is not None for _, view in read) else None
+    for number, view in read:
         gather_shelf(refs, number, view.data, view.base, values)
         if valid is not None and view.valid is not None:
             gather_shelf(refs, number, *view.valid, valid)

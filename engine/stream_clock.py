@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .delays import Delays
 from .queue import BEGINNING, Outlet
+from .window import MAX_TS
 
 MAX_PUSHES = 8_192  # remembered per stream
 
@@ -88,18 +89,30 @@ class StreamClock:
 
     def note(self, ts: NDArray, stream: Delays, processing: Delays) -> None:
         """Take in the delays of changes at these times, in order, that come out now."""
+        if not len(ts):
+            return
         now = self._clock()
-        settled = min((one.settled for one in self._streams), default=BEGINNING)
-        may_come = self.waits or settled <= self._start or any(p.fresh == settled for p in self._streams)
-        late = int(ts.searchsorted(settled, side="left" if may_come else "right"))
-        on_time = np.array([0.0])
+        settled = self._settled
+        late = 0
+        if ts[0] <= settled:
+            may_come = self.waits or settled <= self._start or any(p.fresh == settled for p in self._streams)
+            late = int(ts.searchsorted(settled, side="left" if may_come else "right"))
         if late < len(ts):
-            stream.add(on_time, len(ts) - late)
-            processing.add(on_time + 1e6 * (now - self._began()), len(ts) - late)
+            stream.add_one(0.0, len(ts) - late)
+            processing.add_one(1e6 * (now - self._began()), len(ts) - late)
         if late:
             come = min(one.come for one in self._streams)
             stream.add((come - ts[:late]).astype(np.float64))
             times, numbers = np.unique(ts[:late], return_counts=True)
             for one, number in zip(times.tolist(), numbers.tolist(), strict=True):
                 known = [began for p in self._streams if (began := p.reached(one)) is not None]
-                processing.add(on_time + 1e6 * (now - max(known, default=now)), number)
+                processing.add_one(1e6 * (now - max(known, default=now)), number)
+
+    @property
+    def _settled(self) -> int:
+        """How far all streams had come before the push that is being worked off."""
+        settled = MAX_TS if self._streams else BEGINNING
+        for one in self._streams:
+            if one.settled < settled:
+                settled = one.settled
+        return settled

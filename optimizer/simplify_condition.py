@@ -33,6 +33,7 @@ from penstock.engine.expression import (
     conjunction,
     conjuncts,
     walk,
+    with_arguments,
 )
 from penstock.engine.functions import may_raise
 from penstock.engine.types import SqlType
@@ -53,9 +54,9 @@ def simplify_condition(condition: Expression) -> Expression:
     return simplified(condition, tuple(node.name for node in walk(condition) if isinstance(node, Column)))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def simplified(condition: Expression, names: tuple[str, ...]) -> Expression:
-    """names: of its columns, which take no part in equality but are shown. Plans ask for one often."""
+    """names: of its columns, which take no part in equality but are shown. A plan asks for one often."""
     for _ in range(MOST_ROUNDS):
         before, condition = condition, Simplifier().simplify(condition, "true")
         if condition == before:
@@ -101,8 +102,7 @@ class Simplifier:
                 return self._not(call, want)
             case "case" if call.type is L:
                 return self._case(call, want)
-        arguments = tuple(self.simplify(argument, "value") for argument in call.arguments)
-        call = Call(call.type, call.function, arguments)
+        call = with_arguments(call, [self.simplify(argument, "value") for argument in call.arguments])
         found = simplify_value(call)
         if found != call:
             return self.simplify(found, want)

@@ -22,14 +22,15 @@ def test_no_delays() -> None:
 
 def test_all_on_time() -> None:
     delays = Delays()
-    delays.add(np.array([0.0]), 1_000)
+    delays.add_one(0.0, 1_000)
     assert delays.summary() == {"average_us": 0.0, "max_us": 0.0, "p99_us": 0.0}
     assert delays.number == 1_000
 
 
 def test_a_delay_is_taken_in_as_often_as_it_is_said() -> None:
     one, two = Delays(), Delays()
-    one.add(np.array([3.0, 50.0]), 4)
+    one.add_one(3.0, 4)
+    one.add_one(50.0, 4)
     for _ in range(4):
         two.add(np.array([50.0, 3.0]))
     one.add(np.empty(0))

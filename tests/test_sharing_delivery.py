@@ -12,7 +12,9 @@ import pytest
 
 import penstock
 from penstock.engine import functions, held_memory, shelves_view
-from penstock.engine.store import FixedView, TextView
+from penstock.engine.kernels.pairs import ROW_BITS
+from penstock.engine.store import FixedView, TextView, new_column
+from penstock.engine.types import ARROW_TYPES, SqlType
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)"
@@ -238,6 +240,89 @@ def test_what_many_waited_for_is_copied_when_few_are_left() -> None:
         list(range(i, 5_000, 500)) for i in range(3)
     ]
     assert queries[30].results()["k"].to_pylist() == list(range(5_000))  # dropped, and still there to be read
+
+
+def test_arrays_of_many_shelves_are_listed_once_for_all_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions of their own give rows many lifetimes, and each shelf has arrays of its own."""
+    listed: list[int] = []
+
+    def arrays_of(view: Any, original: Any = held_memory.arrays_of) -> Any:
+        found = original(view)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(held_memory, "arrays_of", arrays_of)
+    engine = make("mem-opt")
+    queries = [
+        engine.query(
+            f"SELECT x.id, y.s FROM a [RANGE {100 + 10 * i} us] AS x JOIN b [RANGE {100 + 10 * i} us] AS y "
+            f"ON x.k = y.k WHERE x.v BETWEEN {i % 10} AND {i % 10 + 1} AND y.v >= {i % 7}"
+        )
+        for i in range(60)
+    ]
+    memory = engine._runtime.held_memory
+    for first in range(0, 2_000, 500):
+        del listed[:]
+        push(engine, first, 500)
+        memory._check()
+        assert (
+            len(listed) <= 20
+        )  # two columns, as they are each time that pairs are given, not for each query
+        assert max(listed) > 4
+    assert min(query.count for query in queries) > 100
+    shares = sum(sink._kept._memory.held_bytes(one) for sink in sinks_of(engine) for one in sink._kept._rows)
+    assert memory.nbytes > 0 and shares == pytest.approx(memory.nbytes)
+    for query in queries[:30]:
+        query.results()
+    memory._check()
+    for query in queries[30:]:
+        query.results()
+    memory._check()
+    assert memory.nbytes == 0 and not memory._views
+
+
+@pytest.mark.parametrize("type_", [SqlType.BIGINT, SqlType.BOOLEAN, SqlType.VARCHAR])
+@pytest.mark.parametrize("rows_read", [0, 3, 200])
+def test_rows_are_read_from_the_shelves_they_lie_on(type_: SqlType, rows_read: int) -> None:
+    """Few rows of many shelves, or many; on every third shelf there are NULLs, one is empty."""
+    dice = np.random.default_rng(4)
+    stored: list[list[Any]] = []
+    columns = []
+    for number in range(20):
+        texts = [None if number % 3 == 0 and i % 2 else f"{number}-{i}" for i in range(number)]
+        whole = [None if text is None else 100 * number + i for i, text in enumerate(texts)]
+        bits = [None if one is None else one % 2 == 0 for one in whole]
+        stored.append({SqlType.VARCHAR: texts, SqlType.BIGINT: whole, SqlType.BOOLEAN: bits}[type_])
+        column = new_column(type_, 5 * number)
+        column.append(pa.array(stored[-1], ARROW_TYPES[type_]))
+        columns.append(column)
+    view = shelves_view.ShelvesView([column.view() for column in columns], ARROW_TYPES[type_])
+    shelf = dice.integers(1, 20, rows_read)
+    row = dice.integers(0, shelf) if rows_read else shelf
+    refs = shelf << ROW_BITS | (row + 5 * shelf)
+    expected = [stored[s][r] for s, r in zip(shelf.tolist(), row.tolist(), strict=True)]
+    assert view.take(refs).to_pylist() == expected
+    length = sum(len(one) for one in expected if isinstance(one, str))
+    assert view.text_bytes(refs) == length
+
+
+def test_pairs_are_given_at_once_also_when_a_query_needs_rows_longer() -> None:
+    """Rows of another lifetime have a shelf of their own, and what finds pairs on the others goes on."""
+    engine = make("mem-opt")
+    join = "SELECT x.id FROM a [RANGE {0} us] AS x JOIN b [RANGE {0} us] AS y ON x.k = y.k"
+    queries = [engine.query(join.format(200 + i)) for i in range(20)]
+    batches: list[int] = []
+    queries[3].subscribe(lambda given: batches.append(given.num_rows))
+    groups, shelves = engine._runtime.groups, []
+    for first in range(0, 12_000, 1_000):
+        if first == 8_000:
+            engine.query(f"{join.format(900)} WHERE x.v < 3")
+        del batches[:]
+        push(engine, first, 1_000, 50)
+        if first >= 6_000:
+            assert len(batches) <= 2  # one for each stream that is pushed
+        shelves.append([len(side.shelves) for group in groups.values() for side in group.joins[0].sides])
+    assert shelves[7] == [1, 1] and shelves[8] == [2, 1]
 
 
 def test_a_query_nobody_reads_keeps_little_alive() -> None:

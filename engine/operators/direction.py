@@ -44,6 +44,8 @@ class Direction:
         """Rows of `by` are about to probe shelf `number` of `side`."""
         self.side, self.by, self.shelf, self.base = side, by, side.shelves[number], number << ROW_BITS
         self.probes = probes
+        if 2 * self.count > len(self.row):
+            self._make_room()  # as many pairs again may be too many
         self.at = self.count = 0
         self.young = NO_ROWS
 
@@ -54,13 +56,18 @@ class Direction:
         if self.probes.done or 2 * left > len(self.row):
             return
         prober, row = self.prober, self.row
-        if self.count and len(row) < MAX_PAIRS:  # it was too small
-            self.prober, self.row = (np.empty(2 * len(row), np.int64) for _ in range(2))
+        if self.count:
+            self._make_room()
         self.prober[:left] = prober[self.at : self.count]
         self.row[:left] = row[self.at : self.count]
         found = self.shelf.index.run(self.probes, self.prober[left:], self.row[left:], False)
         self.at, self.count = 0, left + found
         self.side.found += found
+
+    def _make_room(self) -> None:
+        """For twice as many pairs; there are none here then."""
+        if len(self.row) < MAX_PAIRS:
+            self.prober, self.row = (np.empty(2 * len(self.row), np.int64) for _ in range(2))
 
     @property
     def done(self) -> bool:
@@ -100,10 +107,13 @@ def set_out(
 ) -> None:
     """The new rows of both sides are about to probe every shelf of the other, a direction for each shelf."""
     left, right = sides
-    count = len(left.shelves) + len(right.shelves)
-    while len(directions) < count:
-        directions.append(Direction())
-    del directions[count:]
+    pairs = [(side, number) for side in sides for number in range(len(side.shelves))]
+    if len(directions) != len(pairs):
+        # Each has made room for the pairs of its shelf: in less, they would be given to members bit by bit.
+        known = {(one.side.number, one.base): one for one in directions}
+        directions[:] = [
+            known.get((side.number, number << ROW_BITS)) or Direction() for side, number in pairs
+        ]
     if len(left.shelves) == len(right.shelves) == 1:
         seen = [np.empty(len(side.ts), np.int64) for side in sides]
         meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
@@ -113,7 +123,6 @@ def set_out(
         directions[0].begin(left, 0, right, by_right)
         directions[1].begin(right, 0, left, by_left)
         return
-    pairs = [(side, number) for side in sides for number in range(len(side.shelves))]
     for direction, (side, number) in zip(directions, pairs, strict=True):
         other, shelf = sides[1 - side.number], side.shelves[number]
         row_until = np.empty(len(other.ts), np.int64)

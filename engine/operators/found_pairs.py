@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS, Batch, Gather, View
+from ..batch import NO_ROWS, Batch
+from ..joined_batch import JoinedColumns, Refs
 from ..kernels.merge import merge_pairs
 from ..kernels.pairs import ROW_BITS, ROW_MASK
-from ..member import Member
+from ..plan import MemberNode
 from ..query_index import QueryIndex
+from ..shelves_view import Stored
 from ..verify import equal_keys
 from .direction import Direction
 from .find_needed import as_matrix
@@ -99,28 +101,41 @@ def tags_of(
     )
 
 
-def batches_of(
-    member: Member,
-    views: tuple[dict[int, View], dict[int, View]],
-    ts: NDArray,
-    left: NDArray,
-    right: NDArray,
-) -> Iterator[Batch]:
-    """Pairs as a member is given them."""
-    columns = [
-        [Gather(views[side][column], rows) for column in member.node.sides[side].columns]
-        for side, rows in ((0, left), (1, right))
-    ]
-    if member.node.swapped:
-        columns.reverse()
-    yield from cut_by_text(Batch(ts, columns[0] + columns[1]))
+class StoredNow:
+    """What members are given of the rows of a join, as it is stored at one moment."""
+
+    def __init__(self, sides: Sequence[Side]) -> None:
+        self._sides = sides
+        self._views: dict[tuple[int, int], Stored] = {}
+        self._known: dict[tuple[Sequence[int], tuple[tuple[int, ...], ...]], JoinedColumns] = {}
+
+    def columns_of(self, node: MemberNode) -> JoinedColumns:
+        """The columns that a member reads, in its order."""
+        order = node.order or ((1, 0) if node.swapped else (0, 1))
+        asked = tuple([side.columns for side in node.sides])
+        found = self._known.get((order, asked))
+        if found is None:
+            columns = [(side, column) for side in order for column in asked[side]]
+            found = JoinedColumns([self._view(*one) for one in columns], [side for side, _ in columns])
+            self._known[order, asked] = found
+        return found
+
+    def _view(self, side: int, column: int) -> Stored:
+        if (side, column) not in self._views:
+            self._views[side, column] = self._sides[side].view(column)
+        return self._views[side, column]
 
 
-def cut_by_text(pairs: Batch) -> Iterator[Batch]:
-    """The same pairs in batches whose text Arrow can address."""
-    if pairs.length > 1 and pairs.text_bytes > MAX_TEXT_BYTES:
-        half = pairs.length // 2
-        yield from cut_by_text(pairs.slice(0, half))
-        yield from cut_by_text(pairs.slice(half, pairs.length))
+def batches_of(columns: JoinedColumns, ts: NDArray, refs: Refs) -> list[Batch]:
+    """Rows as a member is given them: in batches whose text Arrow can address."""
+    rows = columns.batch(ts, refs)
+    return list(cut_by_text(rows)) if columns.texts else [rows]
+
+
+def cut_by_text(rows: Batch) -> Iterator[Batch]:
+    if rows.length > 1 and rows.text_bytes > MAX_TEXT_BYTES:
+        half = rows.length // 2
+        yield from cut_by_text(rows.slice(0, half))
+        yield from cut_by_text(rows.slice(half, rows.length))
     else:
-        yield pairs
+        yield rows

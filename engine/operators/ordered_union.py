@@ -21,7 +21,7 @@ from ..kernels.slice_join import fit_windows, merge_runs
 from ..member import Member
 from ..operator import Counters, Stateless, pass_time
 from ..queue import Outlet, Queue, bound_of, nobody
-from .found_pairs import batches_of
+from .found_pairs import StoredNow, batches_of
 from .side import Side
 from .slice_join import SliceJoin
 from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
@@ -128,11 +128,8 @@ class OrderedUnion(Stateless):
         return fits
 
     def _emit(self, ts: NDArray, rows: NDArray) -> None:
-        left_views, right_views = (
-            {column: side.view(column) for column in asked.columns}
-            for side, asked in zip(self._sides, self.member.node.sides, strict=True)
-        )
-        for pairs in batches_of(self.member, (left_views, right_views), ts, rows[0], rows[1]):
+        columns = StoredNow(self._sides).columns_of(self.member.node)
+        for pairs in batches_of(columns, ts, (rows[0], rows[1])):
             self.member.found += pairs.length
             self.counters.rows_out += pairs.length
             self.output.put(pairs)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..arrangement import Arrangement
-from ..batch import NO_ROWS, View
+from ..batch import NO_ROWS
 from ..kernels.pairs import take_pairs_of
 from ..member import Member
 from ..member_index import demands_of
@@ -24,7 +24,7 @@ from ..query_index import QueryIndex, split_by_member
 from ..roster import Roster
 from .dealer import Dealer
 from .direction import Direction
-from .found_pairs import MAX_ENTRIES, batches_of, merge_found, tags_of, verify_pairs
+from .found_pairs import MAX_ENTRIES, StoredNow, batches_of, merge_found, tags_of, verify_pairs
 from .held_pairs import HeldPairs
 from .pair_counter import PairCounter
 from .side import Side
@@ -44,8 +44,6 @@ class PairGiver:
         self.counters = counters
         self.members: list[Member] = []
         self.index: QueryIndex | None = None
-        self._read: list[list[int]] = [[], []]
-        """Columns of each side that members are given."""
         self._to_all = False
         self._routed = False
         self._demands: tuple[NDArray, NDArray, NDArray] = (NO_ROWS, NO_ROWS, NO_ROWS)
@@ -65,9 +63,6 @@ class PairGiver:
         self._is_beside = any(side.rows_beside is not None for side in self.sides)
         self._windows = (delivered.ages if self._is_beside else delivered.sizes).T.tolist()
         self._routed = arrangement.routed
-        self._read = [
-            sorted({i for member in self.members for i in member.node.sides[side].columns}) for side in (0, 1)
-        ]
         # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
         self._to_all = (
             whole.is_plain
@@ -94,39 +89,39 @@ class PairGiver:
         for direction in directions:
             direction.fill()
         if self._dealer is not None:
-            views = self._views()
+            stored = StoredNow(self.sides)
             for member, *pairs in self._dealer.deal(directions):
-                self._emit(member, views, *pairs)
+                self._emit(member, stored, *pairs)
             return
         ts, left, right = verify_pairs(self.sides, *merge_found(directions, self.sides))
         if not len(ts):
             return
         index = self.index
         assert index is not None, "members without an index"
-        views = self._views()
+        stored = StoredNow(self.sides)
         if self._to_all:
             for member in self.members:
-                self._emit(member, views, ts, left, right)
+                self._emit(member, stored, ts, left, right)
             if self.counter.members:
                 self.counter.count_merged(ts, (left, right))
             return
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
         tags = tags_of(self.sides, index, ts, (left, right))
         if len(self.members) <= FEW_MEMBERS and not self._routed:
-            self._select(views, (ts, left, right), ages, tags)
+            self._select(stored, (ts, left, right), ages, tags)
             if self.counter.members:
                 self.counter.count_merged(ts, (left, right))
             return
         probed = (ages[1] > ages[0]).astype(np.uint8)
         age = np.maximum(*ages)
         own_age = np.minimum(*ages) if self._instants else None
-        self._report(index, views, (ts, left, right), (probed, age, own_age, *tags))
+        self._report(index, stored, (ts, left, right), (probed, age, own_age, *tags))
         if self.counter.members:
             self.counter.count_merged(ts, (left, right))
 
     def _select(
         self,
-        views: tuple[dict[int, View], dict[int, View]],
+        stored: StoredNow,
         pairs: tuple[NDArray, NDArray, NDArray],
         ages: list[NDArray],
         tags: tuple[NDArray, NDArray],
@@ -141,14 +136,14 @@ class PairGiver:
                 low, high, bits, some_ts, some_left, some_right,
             )  # fmt: skip
             if count == len(ts):
-                self._emit(member, views, ts, left, right)
+                self._emit(member, stored, ts, left, right)
             elif count:
-                self._emit(member, views, some_ts[:count], some_left[:count], some_right[:count])
+                self._emit(member, stored, some_ts[:count], some_left[:count], some_right[:count])
 
     def _report(
         self,
         index: QueryIndex,
-        views: tuple[dict[int, View], dict[int, View]],
+        stored: StoredNow,
         pairs: tuple[NDArray, NDArray, NDArray],
         known: tuple[NDArray, NDArray, NDArray | None, NDArray, NDArray],
     ) -> None:
@@ -168,36 +163,29 @@ class PairGiver:
                 taken = sorted_positions[starts[i] : starts[i + 1]]
                 member = self.members[one]
                 if len(taken) == len(ts):
-                    self._emit(member, views, ts, left, right)
+                    self._emit(member, stored, ts, left, right)
                 else:
-                    self._emit(member, views, ts[taken], left[taken], right[taken])
-
-    def _views(self) -> tuple[dict[int, View], dict[int, View]]:
-        """The stored columns somebody reads, as they are now."""
-        left, right = (
-            {column: side.view(column) for column in columns}
-            for side, columns in zip(self.sides, self._read, strict=True)
-        )
-        return left, right
+                    self._emit(member, stored, ts[taken], left[taken], right[taken])
 
     def _emit(
         self,
         member: Member,
-        views: tuple[dict[int, View], dict[int, View]],
+        stored: StoredNow,
         ts: NDArray,
         left: NDArray,
         right: NDArray,
     ) -> None:
+        columns = stored.columns_of(member.node)
         is_open = self.held.instant is not None and member.waits
         if is_open and (known := self.held.first_open(ts)) < len(ts):
             at, places = 0, self.held.places_of((left[known:], right[known:]))
-            for pairs in batches_of(member, views, ts[known:], left[known:], right[known:]):
+            for pairs in batches_of(columns, ts[known:], (left[known:], right[known:])):
                 self.held.hold(member, places, slice(at, at + pairs.length), pairs)
                 at += pairs.length
             ts, left, right = ts[:known], left[:known], right[:known]
             if not known:
                 return
-        for pairs in batches_of(member, views, ts, left, right):
+        for pairs in batches_of(columns, ts, (left, right)):
             member.found += pairs.length
             self.counters.rows_out += pairs.length
             member.output.put(pairs)

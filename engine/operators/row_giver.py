@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS, Batch, Gather, View
+from ..batch import NO_ROWS
 from ..lineage import Demand
 from ..member import Member
 from ..member_index import tag_demands
@@ -23,7 +23,7 @@ from ..operator import Counters
 from ..query_index import QueryIndex, split_by_member
 from ..roster import Roster
 from .find_needed import as_matrix
-from .found_pairs import MAX_ENTRIES, cut_by_text
+from .found_pairs import MAX_ENTRIES, StoredNow, batches_of
 from .many_side import ManySide
 
 FEW_MEMBERS = 8  # up to so many, each looks at every row
@@ -131,15 +131,15 @@ class RowGiver:
         given = self._given
         if given is None:
             return
-        views = self._views()
+        stored = StoredNow(self._sides)
         if given.takes_all:
             for member in given.members:
-                self._emit(member, views, ts, refs)
+                self._emit(member, stored, ts, refs)
             return
         ages, leaves, words = given.known(ts, refs)
         if len(given.members) <= FEW_MEMBERS:
             for at, member in enumerate(given.members):
-                self._emit_some(member, views, ts, refs, taken_by(given, at, ages, leaves, words))
+                self._emit_some(member, stored, ts, refs, taken_by(given, at, ages, leaves, words))
             return
         most = len(given.members)
         room = max(most, min(MAX_ENTRIES, len(ts) * most))
@@ -150,32 +150,16 @@ class RowGiver:
             count, start = given.index.report(probed, ages, None, leaves, words, start, members, positions)
             ids, starts, taken = split_by_member(members[:count], positions[:count], most)
             for i, one in enumerate(ids.tolist()):
-                self._emit_some(given.members[one], views, ts, refs, taken[starts[i] : starts[i + 1]])
+                self._emit_some(given.members[one], stored, ts, refs, taken[starts[i] : starts[i + 1]])
 
-    def _views(self) -> list[dict[int, View]]:
-        """The stored columns somebody reads, as they are now."""
-        found: list[dict[int, View]] = []
-        for side in self._sides:
-            read = {i for member in self.members for i in member.node.sides[side.number].columns}
-            found.append({column: side.view(column) for column in read} if side.shelves else {})
-        return found
-
-    def _emit_some(
-        self, member: Member, views: list[dict[int, View]], ts: NDArray, refs: Refs, taken: NDArray
-    ) -> None:
+    def _emit_some(self, member: Member, stored: StoredNow, ts: NDArray, refs: Refs, taken: NDArray) -> None:
         if len(taken) == len(ts):
-            self._emit(member, views, ts, refs)
+            self._emit(member, stored, ts, refs)
         elif len(taken):
-            self._emit(member, views, ts[taken], [rows[taken] for rows in refs])
+            self._emit(member, stored, ts[taken], [rows[taken] for rows in refs])
 
-    def _emit(self, member: Member, views: list[dict[int, View]], ts: NDArray, refs: Refs) -> None:
-        node = member.node
-        columns = [
-            Gather(views[side][column], refs[side])
-            for side in node.order
-            for column in node.sides[side].columns
-        ]
-        for rows in cut_by_text(Batch(ts, columns)):
+    def _emit(self, member: Member, stored: StoredNow, ts: NDArray, refs: Refs) -> None:
+        for rows in batches_of(stored.columns_of(member.node), ts, refs):
             member.found += rows.length
             self._counters.rows_out += rows.length
             member.output.put(rows)

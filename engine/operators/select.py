@@ -37,7 +37,7 @@ class Select(Stateless):
         self._only_columns = (
             None
             if outputs is None or not all(isinstance(output, Column) for output in outputs)
-            else [output.index for output in outputs if isinstance(output, Column)]
+            else tuple(output.index for output in outputs if isinstance(output, Column))
         )
         self._types = plan_types(node.input) if takes_back(node.input) else None
         self.held: Batch | None = None

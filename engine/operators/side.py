@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..arrangement import Arrangement
-from ..batch import NO_ROWS, Batch, View
+from ..batch import NO_ROWS, Batch
 from ..buffer import RowBuffer
 from ..errors import DataError
 from ..evaluate import evaluate
@@ -38,7 +38,7 @@ from ..queue import Queue
 from ..roster import Roster
 from ..rows_beside import RowsBeside, number_rows
 from ..shelf import Shelf
-from ..shelves_view import ShelvesView
+from ..shelves_view import ShelvesView, Stored
 from ..store import valid_bytes
 from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
@@ -436,10 +436,10 @@ class Side:
             [self.gathered(lambda shelf, w=w: shelf.words[w], refs) for w in range(words)],  # type: ignore[misc]
         )
 
-    def view(self, column: int) -> View:
+    def view(self, column: int) -> Stored:
         """A column of the stream as it is stored now."""
         slot = len(self.verified) + self.columns.index(column)
-        views: list[View] = [shelf.store.columns[slot].view() for shelf in self.shelves]
+        views = [shelf.store.columns[slot].view() for shelf in self.shelves]
         return views[0] if len(views) == 1 else ShelvesView(views, ARROW_TYPES[self.types[column]])
 
     def reindex(self, kind: str) -> None:

@@ -115,7 +115,8 @@ class Sink:
                 initial = self._stamped(first)
                 if initial.length:  # else all of it was taken back at once
                     self._net(initial)
-        queue.read_messages(queue.punctuation)
+        if queue.messages or queue.merged:
+            queue.read_messages(queue.punctuation)
         return worked
 
     def _next(self, queue: Queue) -> Batch:

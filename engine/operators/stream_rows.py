@@ -213,7 +213,7 @@ class StreamRows:
             return self.side.view(column)
         slot = self.side.columns.index(column)
         shelves = [*self.side.shelves, self.apart.shelf]
-        views: list[View] = [shelf.store.columns[slot].view() for shelf in shelves]
+        views = [shelf.store.columns[slot].view() for shelf in shelves]
         return ShelvesView(views, ARROW_TYPES[self.side.types[column]])
 
     def give(
