@@ -7,22 +7,23 @@ long; else they are laid out anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import compress, pairwise
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch
-from ..known_tags import Known, tags_of
+from ..known_tags import Known
 from ..lineage import Failure, Lineage, Tags
 from ..member import Member
 from ..shelf import Shelf, filled
 from ..stored_rows import StoredRows, births_of, joined, stored
 from ..types import ARROW_TYPES
 from ..window import FOREVER
-from .find_needed import as_matrix, find_needed, lots_of
+from .find_needed import as_matrix, find_needed, lots_of, needed_by_all, needed_by_some
 from .side import Side
 
 
@@ -30,12 +31,14 @@ def rearrange(side: Side) -> None:
     """Give the stored rows their tags, and each the shelf of the lifetime it has now."""
     side.shelves = [shelf for shelf in side.shelves if len(shelf)]
     retag(side)
-    if not stay(side):
-        rows = export_rows(side)
-        side.shelves = []
-        side.last_gap = side.end - 1
-        if rows is not None:
-            load(side, rows)
+    moving = leave_in_place(side)
+    if not moving:
+        return
+    rows = export_rows(side, moving)
+    side.shelves = [shelf for shelf in side.shelves if shelf not in moving]
+    side.last_gap = side.end - 1
+    if rows is not None:
+        load(side, rows)
 
 
 def retag(side: Side) -> None:
@@ -43,17 +46,39 @@ def retag(side: Side) -> None:
     lineage = Lineage([side.predicate]) if side.is_uniform else side.lineage
     is_known = lineage is side.tagged_by and side.memory is side.remembered_by
     widths = len(lineage.dimensions) + side.births_matter, lineage.words
-    for shelf in side.shelves:
-        if is_known and widths == (len(shelf.leaves), len(shelf.words)):
-            continue
-        batch = batch_of(side, shelf)
-        tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
-        places = NO_ROWS if shelf.places is None else shelf.places.live
-        wait_for(side, miss_failures(side.number, side.newcomers, failures, shelf.store.ts.live, places))
+    shelves = [one for one in side.shelves if not is_known or widths != (len(one.leaves), len(one.words))]
+    tags = carried(side, shelves, lineage, lambda failed: wait_for(side, failed), side.newcomers)
+    memory = tags if side.memory is None else carried(side, shelves, side.memory)
+    for shelf, own, others in zip(shelves, tags, memory, strict=True):
         births = [births_of(shelf)] if side.births_matter else []
-        memory = [] if side.memory is None else tags_of(batch, side.memory)[0].arrays
-        shelf.tag([*tags.leaves, *births], list(tags.words), memory)
+        shelf.tag([*own.leaves, *births], list(own.words), [] if side.memory is None else others.arrays)
     side.tagged_by, side.remembered_by = lineage, side.memory
+
+
+def carried(
+    side: Side,
+    shelves: Sequence[Shelf],
+    lineage: Lineage,
+    failed: Callable[[list[Member]], None] = lambda members: None,
+    newcomers: Sequence[Member] = (),
+) -> list[Tags]:
+    """Tags by a lineage of the rows of some shelves.
+
+    newcomers: those who may ask what nobody has asked of these rows before; failed: told of those with ROWS
+    windows that are without some rows, as what they ask fails on them.
+    """
+    if not shelves:
+        return []
+    bounds = bounds_of(shelves)
+    known, columns = known_of(side, shelves), StoredColumns(side, shelves)
+    tags, failures = known.by(lineage, columns, int(bounds[-1]), is_past=True)
+    if not failures:
+        return [tags.take(slice(*ends)) for ends in pairwise(bounds.tolist())]
+    if len(shelves) > 1:  # which row is the last on which something fails is known where rows are in order
+        return [one for shelf in shelves for one in carried(side, [shelf], lineage, failed, newcomers)]
+    places = NO_ROWS if shelves[0].places is None else shelves[0].places.live
+    failed(miss_failures(side.number, newcomers, failures, shelves[0].store.ts.live, places))
+    return [tags]
 
 
 def miss_failures(
@@ -86,11 +111,9 @@ def remember(side: Side, lineage: Lineage, newcomers: Sequence[Member] = ()) -> 
 
     newcomers: those who may ask what nobody has asked of these rows before, here or elsewhere.
     """
-    for shelf in side.shelves:
-        batch = batch_of(side, shelf)
-        tags, failures = known_of(side, shelf).by(lineage, batch.column, batch.length, is_past=True)
-        places = NO_ROWS if shelf.places is None else shelf.places.live
-        miss_failures(side.number, newcomers, failures, shelf.store.ts.live, places)
+    for shelf, tags in zip(
+        side.shelves, carried(side, side.shelves, lineage, newcomers=newcomers), strict=True
+    ):
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         shelf.tag(leaves, words, tags.arrays)
     side.memory = side.remembered_by = lineage
@@ -103,31 +126,47 @@ def forget_memory(side: Side) -> None:
         shelf.memory = []
 
 
-def stay(side: Side) -> bool:
-    """Leave tagged rows where they are, if all of a shelf live equally long; False if they do not."""
-    ends = []
-    for shelf in side.shelves:
-        needed = find_needed(side, batch_of(side, shelf), births_of(shelf))
-        if needed.there is not None or (shelf.places is None) == side.is_numbered:
-            return False
-        lots = lots_of(side, needed)
-        if len(lots) > 1:
-            return False
-        ends.append(lots[0][:2])
-    if len(set(ends)) < len(ends):
-        return False
-    for shelf, end in zip(side.shelves, ends, strict=True):
-        shelf.lifetime, shelf.rows = end
+def leave_in_place(side: Side) -> list[Shelf]:
+    """Let tagged rows stay on their shelf where all of it live equally long, and no others do; the shelves
+    whose rows must move."""
+    shelves = side.shelves
+    if not shelves:
+        return []
+    # 1. which rows live how long
+    bounds = bounds_of(shelves)
+    batch = Batch(np.concatenate([shelf.store.ts.live for shelf in shelves]), ())
+    batch.known = known_of(side, shelves, is_own=True)
+    births = np.concatenate([births_of(shelf) for shelf in shelves])
+    needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
+    lots = lots_of(side, needed)
+    there = np.arange(batch.length) if needed.there is None else needed.there
+    lot = np.full(batch.length, -1)
+    for number, (_, _, rows) in enumerate(lots):
+        lot[there if len(lots) == 1 else there[rows]] = number
+    # 2. whose rows are all of one lot, and all of the lot
+    first = np.minimum.reduceat(lot, bounds[:-1])
+    stays = (first == np.maximum.reduceat(lot, bounds[:-1])) & (first >= 0)
+    stays &= [(shelf.places is None) != side.is_numbered for shelf in shelves]
+    stays &= np.bincount(first[stays], minlength=len(lots) + 1)[first] == 1
+    stays &= ~np.isin(first, lot[np.repeat(~stays, np.diff(bounds))])
+    # 3. how long they stay
+    for shelf, number in zip(compress(shelves, stays), first[stays].tolist(), strict=True):
+        shelf.lifetime, shelf.rows = lots[number][:2]
         if side.is_uniform:
             shelf.leaves, shelf.words = [], []
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         takers = side.find_takers(leaves, words, len(shelf))
         shelf.takers = None if side.dealt is None else filled(takers, shelf.store.ts.tail)
-    return True
+    return list(compress(shelves, ~stays))
 
 
-def export_rows(side: Side) -> StoredRows | None:
-    """All stored rows, in the order in which they came."""
+def bounds_of(shelves: Sequence[Shelf]) -> NDArray:
+    """Where the rows of each begin if all stand one after the other, and where the last ends."""
+    return np.concatenate(([0], np.cumsum([len(shelf) for shelf in shelves])))
+
+
+def export_rows(side: Side, shelves: Sequence[Shelf] | None = None) -> StoredRows | None:
+    """All stored rows, or those of some shelves, in the order in which they came."""
     parts = [
         StoredRows(
             shelf.store.ts.live,
@@ -135,9 +174,9 @@ def export_rows(side: Side) -> StoredRows | None:
             shelf.index.keys,
             births_of(shelf),
             [stored(column) for column in shelf.store.columns],
-            known_of(side, shelf),
+            known_of(side, [shelf]),
         )
-        for shelf in side.shelves
+        for shelf in (side.shelves if shelves is None else shelves)
         if len(shelf)
     ]
     if not parts:
@@ -210,23 +249,36 @@ def load(side: Side, rows: StoredRows) -> None:
     side.forget_batch()
 
 
-def batch_of(side: Side, shelf: Shelf) -> Batch:
-    """Stored rows as rows of the stream; columns that are not stored are missing."""
-    slots = shelf.store.columns[len(side.verified) :]
-    columns = {column: stored(slot) for column, slot in zip(side.columns, slots, strict=True)}
-    batch = Batch(shelf.store.ts.live, [columns.get(i) for i in range(len(side.types))])
-    batch.known = known_of(side, shelf)
-    return batch
+class StoredColumns:
+    """Columns of the stream as some shelves have them, one after the other, put together when asked for."""
+
+    def __init__(self, side: Side, shelves: Sequence[Shelf]) -> None:
+        self._side = side
+        self._shelves = shelves
+        self._known: dict[int, pa.Array] = {}
+
+    def __call__(self, column: int) -> pa.Array:
+        found = self._known.get(column)
+        if found is None:
+            slot = len(self._side.verified) + self._side.columns.index(column)
+            parts = [stored(shelf.store.columns[slot]) for shelf in self._shelves]
+            found = self._known[column] = pa.concat_arrays(parts)
+        return found
 
 
-def known_of(side: Side, shelf: Shelf) -> Known:
-    """What is known of the rows of a shelf: what is remembered for others, if that is done, has it all."""
-    lineage, buffers = side.tagged_by, [*shelf.leaves[: len(side.tagged_by.dimensions)], *shelf.words]
-    if side.remembered_by is not None:
-        lineage, buffers = side.remembered_by, shelf.memory
-    rows = len(shelf)
-    if len(buffers) == len(lineage.dimensions) + lineage.words:
-        return Known(lineage, as_tags([one.live for one in buffers], lineage, rows))
+def known_of(side: Side, shelves: Sequence[Shelf], is_own: bool = False) -> Known:
+    """What is known of the rows of some shelves: what is remembered for others, if that is done, has it all.
+
+    is_own: only what the members of the side ask.
+    """
+    lineage = side.tagged_by
+    buffers = [[*one.leaves[: len(lineage.dimensions)], *one.words] for one in shelves]
+    if side.remembered_by is not None and not is_own:
+        lineage, buffers = side.remembered_by, [shelf.memory for shelf in shelves]
+    rows, width = sum(map(len, shelves)), len(lineage.dimensions) + lineage.words
+    if all(len(some) == width for some in buffers):
+        arrays = [np.concatenate([some[at].live for some in buffers]) for at in range(width)]
+        return Known(lineage, as_tags(arrays, lineage, rows))
     # All satisfy the one predicate there is, so that there is one leaf that they can be in.
     demand = lineage.demand(lineage.predicates[0])
     return Known(lineage, Tags(np.tile(demand.low[:, None], rows), np.tile(demand.bits[:, None], rows)))
