@@ -301,7 +301,8 @@ class Lineage:
             if rest not in before._bits:
                 failures += self._set_truth(rest, users, rows, carried, is_past)
             elif new and may_raise(rest):  # it may not have been asked of rows that only these need
-                failures += self._set_truth(rest, new, rows, carried, is_past)
+                old = [user for user in users if before.knows(user)]
+                failures += self._set_truth(rest, new, rows, carried, is_past, old)
         return carried, failures
 
     def _carry_words(self, before: Lineage, words: NDArray[np.int64], length: int) -> NDArray[np.int64]:
@@ -332,12 +333,27 @@ class Lineage:
     # -- rests, which may fail ----------------------------------------------------------------------
 
     def _set_truth(
-        self, rest: Expression, users: Sequence[Expression], rows: Rows, tags: Tags, is_past: bool
+        self,
+        rest: Expression,
+        users: Sequence[Expression],
+        rows: Rows,
+        tags: Tags,
+        is_past: bool,
+        others: Sequence[Expression] = (),
     ) -> list[Failure]:
-        """Set the bit of a rest where it is true; which of the users it fails for."""
+        """Set the bit of a rest where it is true; which of the users it fails for.
+
+        others: those who need the bit as it is already. If the rest fails, bits that nobody else needs, set
+        for predicates that have gone, are taken back: they could be on rows where a user has failed.
+        """
         mask, failures = self._truth(rest, users, rows, tags.leaves, is_past)
         if len(mask):
             word, bit = self._bit(rest)
+            if failures:
+                needed = np.zeros(rows.length, np.bool_)
+                for other in others:
+                    needed |= self._within(other, tags.leaves)
+                tags.words[word, ~needed] &= ~bit
             set_bit(np.frombuffer(mask.buffers()[1], np.uint8), mask.offset, tags.words[word], bit)
         return failures
 

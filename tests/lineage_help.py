@@ -118,31 +118,40 @@ def check_tags(predicates: Sequence[Expression | None], columns: Columns) -> Non
     check_told(lineage, *lineage.tag(columns.__getitem__, len(columns[0])), columns)
 
 
-def check_told(lineage: Lineage, tags: Tags, failures: Sequence[Failure], columns: Columns) -> None:
-    """Every predicate true where it should be; those that raise named, at their first bad row."""
+def check_told(
+    lineage: Lineage, tags: Tags, failures: Sequence[Failure], columns: Columns, is_past: bool = False
+) -> None:
+    """Every predicate true where it should be; those that raise named, at their first bad row, or last."""
     predicates, length = lineage.predicates, len(columns[0])
     check_shape(lineage, tags, length)
     failed = {failure.predicate: failure for failure in failures}
     assert len(failed) == len(failures)
     answers = {predicate: outcomes(predicate, columns) for predicate in predicates}
+    good = {predicate: sound_part(answer, is_past) for predicate, answer in answers.items()}
     for predicate, expected in answers.items():
         found = satisfied(tags, lineage.demand(predicate))
-        bad = next((at for at, answer in enumerate(expected) if isinstance(answer, tuple)), None)
-        if bad is None:
+        assert [found[at] for at in good[predicate]] == [expected[at] for at in good[predicate]], predicate
+        if len(good[predicate]) == length:
             assert predicate not in failed, predicate
-            assert found == expected, predicate
             continue
         assert predicate in failed, predicate
         failure = failed.pop(predicate)
-        assert failure.row == bad
-        assert str(failure.error) == expected[bad][1]
-        assert found[:bad] == expected[:bad]
-        # From there on false, unless a sound predicate needs the same bit.
+        assert failure.row == (good[predicate].start - 1 if is_past else good[predicate].stop)
+        assert is_past or str(failure.error) == expected[failure.row][1]
+        # Elsewhere false, unless one that has not failed there needs the same bit.
         rest = split(predicate).rest
         others = [other for other in answers if other != predicate and split(other).rest == rest]
-        for at in range(bad, length):
-            assert not found[at] or any(answers[other][at] is True for other in others)
+        for at in set(range(length)) - set(good[predicate]):
+            assert not found[at] or any(at in good[other] and answers[other][at] for other in others)
     assert not failed
+
+
+def sound_part(answers: Sequence[Any], is_past: bool) -> range:
+    """The rows before the first on which something raised; of the past, those after the last."""
+    bad = [at for at, answer in enumerate(answers) if isinstance(answer, tuple)]
+    if not bad:
+        return range(len(answers))
+    return range(bad[-1] + 1, len(answers)) if is_past else range(bad[0])
 
 
 # Drawn predicates

@@ -10,8 +10,20 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from lineage_help import ANY, FALLIBLE, ROWS, bounds, check_told, outcomes, predicates, row, table, where
+from hypothesis import example, given, settings
+from lineage_help import (
+    ANY,
+    FALLIBLE,
+    ROWS,
+    bounds,
+    check_told,
+    outcomes,
+    predicates,
+    row,
+    sound_part,
+    table,
+    where,
+)
 from test_loose_form import part_always
 
 import penstock
@@ -29,26 +41,24 @@ from penstock.engine.types import SqlType
 Asked = list[Expression | None]
 
 
-def sound_rows(asked: Asked, columns: list[pa.Array]) -> int:
-    """How many rows there are before the first on which something fails."""
-    length = len(columns[0])
-    for predicate in asked:
-        answers = outcomes(predicate, columns)
-        length = min([length, *(at for at, answer in enumerate(answers) if isinstance(answer, tuple))])
-    return length
+def sound_rows(asked: Asked, columns: list[pa.Array], is_past: bool) -> slice:
+    """The rows before the first on which something fails; of the past, those after the last."""
+    parts = [sound_part(outcomes(predicate, columns), is_past) for predicate in asked]
+    starts, stops = (part.start for part in parts), (part.stop for part in parts)
+    return slice(max(starts, default=0), min(stops, default=len(columns[0])))
 
 
-def check_steps(sets: list[Asked], rows: list[tuple[Any, ...]]) -> None:
+def check_steps(sets: list[Asked], rows: list[tuple[Any, ...]], is_past: bool = False) -> None:
     """Predicates of one set after the other; rows on which one fails are not there when others come."""
     columns = table(*rows)
-    lineage = Lineage(sets[0])
+    lineage = Lineage(() if is_past else sets[0])
     tags, _ = lineage.tag(columns.__getitem__, len(columns[0]))
-    for asked in sets[1:]:
-        sound = sound_rows(lineage.predicates, columns)
-        columns, tags = [column.slice(0, sound) for column in columns], tags.take(slice(0, sound))
+    for asked in sets if is_past else sets[1:]:
+        sound = sound_rows(lineage.predicates, columns, is_past)
+        columns, tags = [column[sound] for column in columns], tags.take(sound)
         before, lineage = lineage, Lineage(asked, lineage)
-        tags, failures = lineage.carry(before, tags, columns.__getitem__, sound)
-        check_told(lineage, tags, failures, columns)
+        tags, failures = lineage.carry(before, tags, columns.__getitem__, len(columns[0]), is_past)
+        check_told(lineage, tags, failures, columns, is_past)
 
 
 @st.composite
@@ -62,16 +72,33 @@ def series(draw: st.DrawFn, parts: st.SearchStrategy[Expression | None]) -> list
 
 
 @settings(max_examples=150)
-@given(series(predicates(ANY)), ROWS)
-def test_carried_over(sets: list[Asked], rows: list[tuple[Any, ...]]) -> None:
-    check_steps(sets, rows)
+@given(series(predicates(ANY)), ROWS, st.booleans())
+def test_carried_over(sets: list[Asked], rows: list[tuple[Any, ...]], is_past: bool) -> None:
+    check_steps(sets, rows, is_past)
+
+
+LEFT_BY_ANOTHER = [  # the first is true of the outer rows; the second, which is left, fails on that between
+    [[where("b = 1"), where("b = 2")], [where("b < 3")]],
+    [row(a=1, b=1), row(a=0, b=0), row(a=1, b=1)],
+]
+LEFT_AND_NEEDED = [  # the same, but one who stays needs the bit of the last row
+    [[where("b = 1"), where("a = 1")], [where("a = 1"), where("b < 3")]],
+    [row(a=1, b=1), row(a=0, b=0), row(a=2, b=1), row(a=1, b=1)],
+]
 
 
 @settings(max_examples=60)
-@given(st.sampled_from(FALLIBLE), series(predicates(bounds())), ROWS)
-def test_one_rest_for_other_rows(rest: str, sets: list[Asked], rows: list[tuple[Any, ...]]) -> None:
+@given(st.sampled_from(FALLIBLE), series(predicates(bounds())), ROWS, st.booleans())
+@example("10 // a > 1", *LEFT_BY_ANOTHER, False)
+@example("10 // a > 1", *LEFT_BY_ANOTHER, True)
+@example("10 // a > 1", *LEFT_AND_NEEDED, False)
+@example("10 // a > 1", *LEFT_AND_NEEDED, True)
+def test_one_rest_for_other_rows(
+    rest: str, sets: list[Asked], rows: list[tuple[Any, ...]], is_past: bool
+) -> None:
     """A rest that fails is asked only of rows that need it: one who needs others has them asked."""
-    check_steps([[conjunction((where(rest), *conjuncts(one))) for one in asked] for asked in sets], rows)
+    asked = [[conjunction((where(rest), *conjuncts(one))) for one in some] for some in sets]
+    check_steps(asked, rows, is_past)
 
 
 @pytest.mark.parametrize(
