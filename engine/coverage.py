@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from .lineage import Lineage
 from .member import Member, size_of
-from .operators.side import Side
+from .operators.side import NEVER_FAILED, Side
 from .queue import BEGINNING
 from .roster import Roster
 from .rows_beside import other_measure
@@ -69,8 +69,9 @@ def note_coverage(
     relies = False
     for side in sides if new else ():
         number = side.number
-        here = Kept(Keepers(roster, side, now))
-        whole = Kept(here.own, elsewhere[number]) if elsewhere else None
+        come = max([now, *(roster.members[at].started[number] for at in new)])
+        here = Kept(Keepers(roster, side, now), come)
+        whole = Kept(here.own, come, elsewhere[number]) if elsewhere else None
         for at in new:
             member = roster.members[at]
             if member.started[number] == BEGINNING:
@@ -83,7 +84,7 @@ def note_coverage(
                 missing = min(missing, in_all)
             if member.former is None:  # it may be known already that some of the rows are not for it
                 missing = max(missing, member.missing[number])
-            member.missing[number] = missing
+            missing = member.missing[number] = max(missing, here.last_failed(member))
             if member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
                 side.unfilled.append(member)
     for at in new:
@@ -101,8 +102,10 @@ def is_filled(missing: int, member: Member, side: Side, now: int) -> bool:
 class Kept:
     """What the old members of a join, and of others if there are any, have kept of a stream."""
 
-    def __init__(self, own: Keepers, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, own: Keepers, come: int, elsewhere: Elsewhere | None = None) -> None:
+        """come: how far the stream has come, which may be further than the join."""
         self.own = own
+        self._come = come
         self._elsewhere = elsewhere
         self._all = [own, *(() if elsewhere is None else elsewhere.keepers)]
         self._lineage = own.side.lineage
@@ -137,6 +140,16 @@ class Kept:
             asked = self._lineage.number(member.predicates[number])
             at = self._lineage.last_covering_of(asked, covers.numbers[:better])
         return max(lacking, found if at is None else int(covers.last[at]))
+
+    def last_failed(self, member: Member) -> int:
+        """The last row on which what a member asks is known to fail, as ts or place; BEGINNING: none."""
+        side = self.own.side
+        ts, place = side.failed.get(member.predicates[side.number], NEVER_FAILED)
+        if not member.by_rows[side.number]:
+            return ts
+        if place < 0 and ts != BEGINNING:
+            return int(self._measured(np.array([ts]), is_place=False, by_rows=True)[0])
+        return place if place >= 0 else BEGINNING
 
     def _kept_for(self, by_rows: bool) -> Covers:
         """What may be missing of the rows that satisfy each of the old members' predicates, least first.
@@ -179,7 +192,7 @@ class Kept:
             return last
         if self._rows is None:
             self._rows = self._times_and_places()
-        return other_measure(*self._rows, last, by_rows, self.own.now, self.own.side.end)
+        return other_measure(*self._rows, last, by_rows, self._come, self.own.side.end)
 
     def _times_and_places(self) -> tuple[NDArray, NDArray]:
         """Of all rows that are there, some twice.

@@ -75,6 +75,8 @@ class PushDown:
         if not member.is_new:  # of what it has not been taken in with, nothing was kept
             member.former, member.is_new = member.node, True
         member.become(node)
+        for one in [member, *(part.members[member] for part in self._parts if member in part.members)]:
+            one.filled = [None] * len(member.sizes)
         self._split.is_stale = True
 
     def refresh(self) -> bool:

@@ -33,7 +33,9 @@ def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
     needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
     if side.memory is not None:
-        tags, _ = tags_of(batch, side.memory)
+        tags, failures = tags_of(batch, side.memory)
+        for failure in failures:  # of others: rows from there on are not tagged as satisfying it
+            side.note_failed(failure.predicate, int(batch.ts[-1]), -1)
         needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
     return needed
 

@@ -123,6 +123,8 @@ class WindowJoin(MembersJoin):
         self.held.take_over(former.held, self.members)
         for side, before in zip(self.sides, former.sides, strict=True):
             side.unfilled += [member for member in before.unfilled if member in self.members]
+            for predicate, last in before.failed.items():
+                side.note_failed(predicate, *last)
 
     def borrow(self, rows: Sequence[StoredRows | None]) -> None:
         """Keep what others have kept too, as far as members need it; between batches only."""

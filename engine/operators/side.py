@@ -34,7 +34,7 @@ from ..lineage import Demand, Failure, Lineage
 from ..member import Member
 from ..plan import EQUALITY, Band, CommonSide
 from ..query_index import QueryIndex
-from ..queue import Queue
+from ..queue import BEGINNING, Queue
 from ..roster import Roster
 from ..rows_beside import RowsBeside, number_rows
 from ..shelf import Shelf
@@ -58,6 +58,7 @@ class Seen(NamedTuple):
 
 
 NO_TAGS: tuple[NDArray, ...] = ()
+NEVER_FAILED = BEGINNING, -1
 
 
 class Side:
@@ -136,6 +137,9 @@ class Side:
         """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
+        self.failed: dict[Expression | None, tuple[int, int]] = {}
+        """Predicates that fail on rows which came before those who ask for them: the last such row, as ts and
+        place (below 0: not known). Rows up to there are not tagged as satisfying them."""
         self.newcomers: Sequence[Member] = ()
         """Those that the last change of members let in."""
         # rows of the batch being worked
@@ -509,6 +513,11 @@ class Side:
         asked = [] if self.is_uniform else predicates
         if self.lineage.predicates != asked:
             self.lineage = Lineage(asked, self.lineage)
+        if self.failed:  # what nobody asks any more is found out again when somebody does
+            known = self.memory or self.lineage
+            self.failed = {
+                one: last for one, last in self.failed.items() if known.knows(one) or one in predicates
+            }
         self._asked = self.dealt = None
         if self.is_numbered:
             number_rows(self.shelves, self.end, self.last_gap)
@@ -554,6 +563,10 @@ class Side:
         births = [int(births_of(shelf)[0]) for shelf in self.shelves if len(shelf)]
         return min(births, default=self.generation)
 
+    def note_failed(self, predicate: Expression | None, ts: int, place: int) -> None:
+        """A predicate fails on a row that came before those who ask for it."""
+        self.failed[predicate] = max(self.failed.get(predicate, NEVER_FAILED), (ts, place))
+
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.end
@@ -564,6 +577,7 @@ class Side:
         self.looks = former.looks
         self.columns, self.generation = list(former.columns), former.generation
         self.since = dict(former.since)
+        self.failed = dict(former.failed)
 
     def _check(self) -> None:
         for shelf in self.shelves:

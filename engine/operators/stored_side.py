@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch
-from ..known_tags import Known
+from ..functions import may_raise
+from ..known_tags import Known, tags_of
 from ..lineage import Failure, Lineage, Tags
 from ..member import Member
 from ..shelf import Shelf, filled
@@ -76,27 +77,31 @@ def carried(
         return [tags.take(slice(*ends)) for ends in pairwise(bounds.tolist())]
     if len(shelves) > 1:  # which row is the last on which something fails is known where rows are in order
         return [one for shelf in shelves for one in carried(side, [shelf], lineage, failed, newcomers)]
+    ts = shelves[0].store.ts.live
     places = NO_ROWS if shelves[0].places is None else shelves[0].places.live
-    failed(miss_failures(side.number, newcomers, failures, shelves[0].store.ts.live, places))
+    failed(miss_failures(side, newcomers, failures, ts, places))
     return [tags]
 
 
 def miss_failures(
-    side: int, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
+    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
 ) -> list[Member]:
-    """Let newcomers be without the rows up to the last on which what they ask fails: those who ask it from
-    the start end there, and nobody has its answer.
+    """Let newcomers be without the rows up to the last on which what they ask fails, and who comes later and
+    asks the same: those who ask it from the start end there, and nobody has its answer.
 
     ts, places: of the rows that were there, by which the failures number them. Returns those of whom such a
     row may still be in a ROWS window.
     """
     unfilled = []
+    number = side.number
     for failure in failures:
+        place = int(places[failure.row]) if len(places) else -1
+        side.note_failed(failure.predicate, int(ts[failure.row]), place)
         for member in newcomers:
-            if member.predicates[side] == failure.predicate:
-                pos = places if member.by_rows[side] else ts
-                member.missing[side] = max(member.missing[side], int(pos[failure.row]))
-                if member.by_rows[side]:
+            if member.predicates[number] == failure.predicate:
+                last = place if member.by_rows[number] else int(ts[failure.row])
+                member.missing[number] = max(member.missing[number], last)
+                if member.by_rows[number]:
                     unfilled.append(member)
     return unfilled
 
@@ -192,7 +197,8 @@ def waiting_rows(side: Side, count: int, newcomers: Sequence[Member] = ()) -> St
     known of them.
     """
     assert side.memory is not None, "expected what all joins ask of rows"
-    asked = Lineage([member.predicates[side.number] for member in newcomers])
+    predicates = [member.predicates[side.number] for member in newcomers]
+    doubtful = Lineage([one for one in predicates if one is not None and may_raise(one)])
     parts: list[StoredRows] = []
     end = side.end
     for batch in side.queue.batches:
@@ -200,7 +206,7 @@ def waiting_rows(side: Side, count: int, newcomers: Sequence[Member] = ()) -> St
             break
         examined = side.examine(batch.slice(0, min(count, batch.length)))
         whole, rows, needed = examined.batch, examined.rows, examined.needed
-        if examined.failures or asked.tag(whole.column, whole.length)[1]:
+        if examined.failures or tags_of(whole, doubtful)[1]:
             return None
         positions = np.arange(rows.length) if needed.there is None else needed.there
         keys, arrays = side.as_stored(examined)
@@ -221,7 +227,7 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
         return rows.arrays[len(side.verified) + side.columns.index(index)]
 
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
-    wait_for(side, miss_failures(side.number, newcomers, failures, rows.ts, rows.places))
+    wait_for(side, miss_failures(side, newcomers, failures, rows.ts, rows.places))
     return replace(rows, known=Known(lineage, tags))
 
 
