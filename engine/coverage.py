@@ -183,8 +183,9 @@ class Kept:
     def _last_lacking(self, keepers: Keepers, member: Member, by_rows: bool) -> int:
         """The last stored row of a join that lacks columns which a member reads; BEGINNING: none does."""
         side = keepers.side
-        last = last_lacking(side, member.born[side.number])
-        return int(self._measured(np.array([last]), side.by_place, by_rows)[0])
+        is_place = by_rows and side.by_place
+        last = last_lacking(side, member.born[side.number], is_place)
+        return int(self._measured(np.array([last]), is_place, by_rows)[0])
 
     def _measured(self, last: NDArray, is_place: bool, by_rows: bool) -> NDArray:
         """Up to where rows may be missing, as ts or place; by_rows: for somebody with a ROWS window."""
@@ -228,11 +229,12 @@ def last_dropped(side: Side, sizes: NDArray, by_rows: bool, now: int) -> NDArray
     return np.where(is_full, last - np.where(is_full, sizes, 0), BEGINNING)
 
 
-def last_lacking(side: Side, born: int) -> int:
-    """The last stored row, as ts or place, that lacks columns stored since; BEGINNING: none does."""
+def last_lacking(side: Side, born: int, is_place: bool) -> int:
+    """The last stored row, as place or ts, that lacks columns stored since; BEGINNING: none does."""
     last = BEGINNING
     for shelf in side.shelves:
         count = int(births_of(shelf).searchsorted(born))  # rows are in the order in which they came
         if count:
-            last = max(last, int(shelf.pos.live[count - 1]))
+            pos = shelf.pos if is_place else shelf.store.ts
+            last = max(last, int(pos.live[count - 1]))
     return last

@@ -135,13 +135,24 @@ def test_a_range_query_finds_what_a_rows_query_has_kept(kept_by_rows: Scene) -> 
 
 
 def test_rows_that_others_have_kept_lack_a_column_that_is_new(kept_by_rows: Scene) -> None:
+    """Those that wait have it: row 198 is the last without."""
     scene = kept_by_rows
     before = scene.joins
     columns = "SELECT a.ts AS at, b.v FROM a, b WHERE a.k = b.k"
     late = scene.engine.query(f"{columns} AND a.s <> 'nothing' WINDOW 30 SECONDS")
     scene.push(50)
     assert scene.joins == before
-    assert late.complete_from == at(229)
+    assert late.complete_from == at(228)
+    found = [
+        ((row["at"] - datetime(1970, 1, 1)) // timedelta(seconds=1), row["v"])
+        for row in late.results().to_pylist()
+        if row["_ts"].replace(tzinfo=UTC) >= at(228)
+    ]
+    rows = [*range(250), 199]  # of a; one more at 199 has the same key
+    expected = [
+        (i, j) for i in rows for j in range(250) if i % 5 == j % 5 and abs(i - j) < 30 and max(i, j) >= 228
+    ]
+    assert sorted(found) == sorted(expected)
 
 
 def test_a_newcomer_whose_filter_fails_on_a_row_that_waits(kept_by_rows: Scene) -> None:

@@ -172,6 +172,20 @@ AHEAD_OF_WHO_STAYS = [  # rows at 0 were worked by who has gone, and wait for wh
     ("add", (WINDOWS[0], FILTERS[0], COLUMNS[0], False)),
 ]
 
+ONE_MORE = ("add", (WINDOWS[0], FILTERS[0], COLUMNS[0], False))
+AHEAD_OF_THE_OTHER = [  # rows at 0 lack columns that the last one reads; a has come further than b
+    ("a", [(0, 0, 0)]),
+    ("b", [(0, 0, 0)]),
+    ONE_MORE,
+    ONE_MORE,
+    ("a", [(0, 0, 0)]),
+    ("alter", (0, ROWS_1)),
+    ONE_MORE,
+    ("a", [(1, 0, 0)]),
+    ("add", (WINDOWS[0], FILTERS[0], COLUMNS[1], False)),
+    ("alter", (5, WINDOWS[1])),
+]
+
 
 @given(
     st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99),
@@ -187,6 +201,7 @@ AHEAD_OF_WHO_STAYS = [  # rows at 0 were worked by who has gone, and wait for wh
 @example(BEFORE_IT_IS_FULL, asks(RANGE_8, ROWS_1), 0, ("kinds",))
 @example(KEPT_BY_OTHERS, asks(RANGE_8, ROWS_1), 0, ("kinds",))
 @example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1, ROWS_2), 0, ("each",))
+@example(AHEAD_OF_THE_OTHER, asks(WINDOWS[0], WINDOWS[0]), 0, ("kinds", "each"))
 @example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0, ("each",))
 def test_apart_is_as_good_as_together(
     steps: list[Any], first: list[Any], seed: int, partings: tuple[Parting, ...]
