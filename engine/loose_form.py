@@ -112,7 +112,7 @@ class LooseForm:
             self._join.add(member)
         else:
             self._coming.append(member)
-            self._split.is_stale = True
+            self._disturb(self._split)
 
     def drop(self, member: Member) -> None:
         self.members.remove(member)
@@ -130,7 +130,7 @@ class LooseForm:
             member.become(node)
         else:
             self._altered.append((member, node))
-            self._split.is_stale = True
+            self._disturb(self._split)
 
     def refresh(self) -> bool:
         """Take changes of the members into account; True if there are other operators now."""
@@ -214,8 +214,9 @@ class LooseForm:
 
     def _leave(self, member: Member, split: Splitter) -> None:
         """Let a member go, and with the last of its part the join."""
-        part = next(one for one in self._parts if member in one.members)
+        part = self._part_of(member)
         part.members.remove(member)
+        self._put_off()
         if part.members:
             part.join.drop(member)
         else:
@@ -296,6 +297,15 @@ class LooseForm:
             has_rows = any(map(len, sides))
             for side in sides:
                 side.store_columns(read, has_rows)
+
+    def _disturb(self, split: Splitter) -> None:
+        """Somebody is to be let in before the next rows; what can wait is thought over later."""
+        split.is_stale = True
+        self._put_off()
+
+    def _put_off(self) -> None:
+        for part in self._parts:
+            part.join.put_off()
 
     def _part_of(self, member: Member) -> JoinApart:
         return next(part for part in self._parts if member in part.members)

@@ -15,6 +15,7 @@ from joins_apart import CREATE, part_always
 import penstock
 from penstock.engine import loose_form
 from penstock.engine.loose_form import LooseForm
+from penstock.engine.operators import join as join_module
 from penstock.engine.operators.join import WindowJoin
 from penstock.query import NEVER
 
@@ -296,6 +297,27 @@ def test_a_newcomer_begins_after_the_last_stored_row_on_which_its_filter_fails(
         scene.engine.push(stream, {"ts": [300 * SECOND] * 2, **rows, "s": ["1", "1"]})
     assert scene.joins == before
     assert late.complete_from == since
+
+
+@pytest.mark.parametrize("does", ["comes", "goes"])
+def test_who_comes_or_goes_puts_off_what_all_joins_think_over(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """One pause, not two."""
+    scene.engine.query(f"{TEXT} WINDOW 7 ROWS", name="more")
+    scene.push(20)
+    monkeypatch.setattr(join_module, "QUIET_ROWS", 10)
+    for join in scene.joins:
+        join.reconsider(now=True)
+    if does == "comes":
+        scene.engine.query(f"{TEXT} WINDOW 20 SECONDS")
+    else:
+        scene.engine.queries["more"].drop()
+    scene.push(2)
+    assert len(scene.joins) == 2 and all(join._is_put_off for join in scene.joins)
+    scene.push(10)
+    scene.push(1)
+    assert not any(join._is_put_off for join in scene.joins)
 
 
 def test_staying_apart_is_thought_over_without_coming_together(

@@ -166,6 +166,10 @@ class WindowJoin(MembersJoin):
         if now:
             self._quiet = QUIET_ROWS
 
+    def put_off(self) -> None:
+        """Members come or go, here or in a join beside this one: what can wait is thought over later."""
+        self._quiet = 0
+
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
         if self._working or not self.members:
@@ -175,7 +179,7 @@ class WindowJoin(MembersJoin):
             return
         if self._is_stale:
             self.roster = self.roster.after(self.members)
-            self._quiet = 0
+            self.put_off()
         if self.is_due:
             for side in self.sides:
                 side.look()
