@@ -4,8 +4,9 @@ A query that has the only window over a stream keeps what it needs by itself, if
 another window comes, rows are kept in common, and it goes over to that as soon as they are all there.
 
 Joins are arranged anew and ways of expiry thought over whenever twice as many rows have come, and every few
-million rows: by what has come since the look before, as rates and matches change. Modes of hopping queries
-are looked at every few thousand rows, as long as they were not forced.
+million rows: by what has come since the look before, as rates and matches change; expiry of a few queries
+after each push, so that none takes much longer. Modes of hopping queries are looked at every few thousand
+rows, as long as they were not forced.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.build_operator import IncrementalNode
+from penstock.engine.plan import ChangeJoinNode, LifetimeNode
 from penstock.engine.plan_parts import plan_nodes
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ MOST_ROWS = (
     1 << 22
 )  # pushed between two of these looks, or so many for each query, of which a look takes 20 us:
 MOST_ROWS_EACH = 1 << 16  # a hundredth of the time that the rows take
+LOOKS_AT_EXPIRY = 64  # queries whose way of expiry is thought over after one push
 LOOK_ROWS = 4_096  # pushed between two looks at the modes of a hopping query
 LOOK_ROWS_EACH = 16_384  # and for each hopping query more: a look costs some 40 us
 
@@ -52,6 +55,10 @@ class Adapter:
         self.look_at_modes_after = LOOK_ROWS
         self._hopping: dict[str, Query] = {}
         """Those whose modes are ours to choose."""
+        self._expiring: dict[str, Query] = {}
+        """Those that read a join and hear of expiry."""
+        self._due: list[str] = []
+        """Those of them whose way of expiry is still to be thought over."""
         self._windows: dict[str, Windows] = {}
         """Of queries that have windows whose rows can be kept in common."""
         self._on_stream: dict[str, Counter[Readers]] = {}
@@ -65,19 +72,29 @@ class Adapter:
         """A query has begun; plan: that which it would have alone."""
         if query._watch is not None and query._hopping[0] == "auto":
             self._hopping[query.name] = query
+        self._note_expiry(query, plan)
         self._count_windows(query, plan, query._pipeline.plan)
 
     def drop(self, query: Query) -> None:
         """A query is no more."""
         self._hopping.pop(query.name, None)
+        self._expiring.pop(query.name, None)
         self._forget_windows(query)
 
     def alter(self, query: Query, plan: Planned) -> Planned:
         """Of a query that is to have other windows, the plan; `plan` is that which it would have alone."""
         self._forget_windows(query)
+        self._note_expiry(query, plan)
         planned = self._engine._with_others(query.name, plan)
         self._count_windows(query, plan, planned.node)
         return planned
+
+    def _note_expiry(self, query: Query, plan: Planned) -> None:
+        """Whether there is a choice in how it hears of expiry."""
+        if query._bound.hop is None and reads_expiring_join(plan.node):
+            self._expiring[query.name] = query
+        else:
+            self._expiring.pop(query.name, None)
 
     def _forget_windows(self, query: Query) -> None:
         self._alone.discard(query.name)
@@ -172,6 +189,8 @@ class Adapter:
             most = max(MOST_ROWS, MOST_ROWS_EACH * len(self._engine._queries))
             self.look_after = min(2 * rows, rows + most)
             self.look_at_plans()
+        elif self._due:
+            self._look_at_expiry()
         if self._hopping and rows >= self.look_at_modes_after:
             self.look_at_modes_after = rows + LOOK_ROWS + (len(self._hopping) - 1) * LOOK_ROWS_EACH
             for query in self._hopping.values():
@@ -190,8 +209,15 @@ class Adapter:
             for join in group.joins:
                 join.reconsider()
         if self._engine._expiry == "auto":
-            for query in self._engine._queries.values():
-                self._look_at_expiry(query)
+            self._due = list(self._expiring)
+            self._look_at_expiry()
+
+    def _look_at_expiry(self) -> None:
+        """Think over ways of expiry, of as many queries as a push may wait for."""
+        looked, self._due = self._due[:LOOKS_AT_EXPIRY], self._due[LOOKS_AT_EXPIRY:]
+        for name in looked:
+            if (query := self._expiring.get(name)) is not None:
+                self._look_at_expiry_of(query)
 
     def _look_at_modes_of(self, query: Query) -> None:
         """Let a hopping query run in other modes, if those are clearly cheaper."""
@@ -213,13 +239,13 @@ class Adapter:
         query._next_decided = planned.node, found
         engine._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
 
-    def _look_at_expiry(self, query: Query) -> None:
+    def _look_at_expiry_of(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper."""
         from penstock.optimizer.choose_expiry import choose_expiry
         from penstock.optimizer.completeness import complete_from
 
         engine, pipeline = self._engine, query._pipeline
-        if pipeline.error is not None or query._bound.hop is not None:
+        if pipeline.error is not None:
             return
         approach = choose_expiry(pipeline, engine._weights)
         if approach == pipeline.approach or engine._runtime.is_replanned(query.name):
@@ -232,3 +258,7 @@ class Adapter:
 def keeps_rows(plan: PlanNode) -> bool:
     """Whether its operators keep rows that leave; what serves those is loaded when the first one comes."""
     return any(isinstance(node, IncrementalNode) for node in plan_nodes(plan))
+
+
+def reads_expiring_join(plan: PlanNode) -> bool:
+    return any(isinstance(node, LifetimeNode | ChangeJoinNode) for node in plan_nodes(plan))

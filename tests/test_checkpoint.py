@@ -18,6 +18,7 @@ from checkpoint_help import Twins, again
 from test_replan import the_other
 
 import penstock
+from penstock import adapt
 from penstock.api import CHECKPOINTED
 from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
@@ -245,6 +246,7 @@ def test_what_is_not_ours_is_refused_by_name() -> None:
 
 def test_plans_that_are_catching_up_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choose_expiry, "choose_expiry", the_other)
+    monkeypatch.setattr(adapt, "reads_expiring_join", lambda plan: True)
     engine = penstock.Engine()
     engine.execute(STREAMS)
     for number in (7, 9):  # a GROUP BY over a window, one over a join

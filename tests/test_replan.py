@@ -13,6 +13,7 @@ from query_trees import Trees
 from test_changes_oracle import Folded, arrivals, drive, expected, found, make_engine, make_oracle
 
 import penstock
+from penstock import adapt
 from penstock.engine.pipeline import Pipeline
 from penstock.optimizer import choose_expiry
 from penstock.optimizer.weights import load
@@ -34,6 +35,7 @@ def test_to_and_fro_oracle(data: st.DataObject) -> None:
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose_expiry, "choose_expiry", the_other)
+        patch.setattr(adapt, "reads_expiring_join", lambda plan: True)
         engine = make_engine(draw, "auto", streams)
         folded = Folded(engine.query(f"{query.penstock} EMIT CHANGES"))
         for _ in drive(draw, engine, streams):
@@ -96,6 +98,30 @@ def test_a_join_that_others_need_is_left_alone() -> None:
     engine.query("SELECT a.v FROM a [RANGE 500 ms] JOIN b [RANGE 500 ms] ON a.k = b.k", count_only=True)
     pushed(engine, 20)
     assert query._pipeline.approach == "promises"
+
+
+def test_of_many_queries_a_few_are_looked_at_after_each_push() -> None:
+    """None is left out, also where some go before their turn; what has no choice is not looked at."""
+    looked: list[str] = []
+
+    def note(pipeline: Pipeline, weights: Any) -> str:
+        looked.append(pipeline.name)
+        return pipeline.approach
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose_expiry, "choose_expiry", note)
+        patch.setattr(adapt, "LOOKS_AT_EXPIRY", 3)
+        engine, first = started("auto", "SELECT a.k, COUNT(*) AS n FROM {} GROUP BY a.k")
+        engine.query("SELECT a.v FROM a [RANGE 1 s] JOIN b [RANGE 1 s] ON a.k = b.k", "plain")
+        rest = [engine.query(first.sql.replace("500", str(500 + n)), f"q{n}") for n in range(1, 8)]
+        engine._adapter.look_at_plans()
+        rest[-1].drop()
+        seen = [len(looked)]
+        for ts in range(1, 6):
+            engine.push("a", {"ts": [ts], "k": [1], "v": [1.0]})
+            seen.append(len(looked))
+    assert seen == [3, 6, 7, 7, 7, 7]
+    assert looked == [query.name for query in (first, *rest[:-1])]
 
 
 def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
