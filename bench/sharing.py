@@ -43,6 +43,7 @@ CAPTION = (
 )
 
 KEPT = {100: 0.9, 1_000: 0.8, 10_000: 0.4}  # the share of one query's speed that is to be kept
+PAUSE_ROUNDS = 2
 W4_RATE, W4_KEYS = 333, 40
 W4 = [Ask(10_000_000), Ask(20_000_000, 0.8), Ask(30_000_000, 0.8)]
 
@@ -111,7 +112,7 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     tell("queries that come and go")
     slices = slices_for(size.changes)
     a, b = w1_streams((slices + 2) * RATE)
-    bench_pauses(outcome, a, b, size.selections, size.changes)
+    bench_pauses(outcome, a, b, size.selections, size.changes, PAUSE_ROUNDS)
     tell("the paper's figures")
     bench_figures(outcome, size.scale, out)
     return outcome

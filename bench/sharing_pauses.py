@@ -1,8 +1,16 @@
 """Pauses when one query of many comes or goes while rows come in micro-batches.
 
-A pause is how much longer a push of one second of both streams takes with a change before it than without.
-Queries have RANGE windows, or half of them ROWS windows; then newcomers are like those that are there, or
-have a longer window than any of them, or one of each kind, which nobody else has.
+A pause is how much longer a push of one second of both streams takes than the same push in an engine where
+nobody comes or goes. Of the push with the change and those before the next one, that with the longest counts:
+some of what a change causes is done later. Engines do the same whenever they are run with the same, so every
+push is timed in several runs, and the fastest counts, which is the one that the machine did not disturb.
+
+Queries have RANGE windows, or half of them ROWS windows, and results are counted or given; newcomers are like
+those that are there, or have a longer window than any of them, or one of each kind, which nobody else has, or
+are the only ones with ROWS windows.
+
+What the queries consist of is taken out of Python's garbage collection when they have started (gc.freeze):
+else a full collection, which goes over all of it, makes one push in some tens longer, whatever comes or goes.
 """
 
 from __future__ import annotations
@@ -12,6 +20,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,20 +35,16 @@ PAUSE_MS = Target("<=", 20)
 BOTH = "RANGE and ROWS"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Pauses:
-    """Seconds of a push of both streams: an ordinary one, one with a query added before, or one dropped."""
+    """Of one trial, in milliseconds."""
 
-    ordinary: list[float]
+    ordinary: float
+    """The median push where nobody comes or goes."""
     added: list[float]
     dropped: list[float]
     survivors: dict[int, int]
     """Counts of the queries that were there from beginning to end, by place."""
-
-    def beyond_ms(self, pushes: list[float]) -> list[float]:
-        """What these took longer than the median ordinary push, in milliseconds."""
-        usual = float(np.median(self.ordinary))
-        return [1e3 * (seconds - usual) for seconds in pushes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +54,14 @@ class PauseTrial:
     asks: Sequence[Ask]
     new: Sequence[str]
     new_ones_go: bool = False
+    counting: bool = True
+    rest: int = 1
+    """Pushes after each change before the next one."""
 
 
 def slices_for(changes: int) -> int:
     """Pushes of one second, of which the first fill the windows, and one change is not counted."""
-    return WINDOW_S + 4 * (changes + 1)
+    return WINDOW_S + max(map(pushes_of, trials(changes + 1, changes + 1).values()))
 
 
 def trials(queries: int, changes: int) -> dict[str, PauseTrial]:
@@ -61,6 +69,9 @@ def trials(queries: int, changes: int) -> dict[str, PauseTrial]:
     sets = {"windows": even_windows(queries, WINDOW_US)} | selection_sets(queries, WINDOW_US)
     sets |= {f"{name}, {BOTH}": half_by_rows(asks) for name, asks in sets.items()}
     found = {name: PauseTrial(asks, texts(newcomers(asks, changes))) for name, asks in sets.items()}
+    found |= {
+        f"{name}, rows are given": dataclasses.replace(trial, counting=False) for name, trial in found.items()
+    }
     name, both = list(sets.items())[-1]
     new = newcomers(both, changes)
     longer = [dataclasses.replace(ask, window_us=WINDOW_US + 1_000 * n) for n, ask in enumerate(new, 1)]
@@ -70,6 +81,10 @@ def trials(queries: int, changes: int) -> dict[str, PauseTrial]:
         for ask in new
     ]
     found[f"{name}, newcomers with a window of each kind"] = PauseTrial(both, mixed, new_ones_go=True)
+    others = [dataclasses.replace(ask, by_rows=True) for ask in new[: max(2, changes // 3)]]
+    name, plain = [(name, asks) for name, asks in sets.items() if BOTH not in name][-1]
+    alone = PauseTrial(plain, texts(others), new_ones_go=True, rest=5)
+    found[f"{name}, newcomers the only ones with ROWS windows"] = alone
     return found
 
 
@@ -81,63 +96,97 @@ def texts(asks: Sequence[Ask]) -> list[str]:
     return [ask.sql for ask in asks]
 
 
-def bench_pauses(outcome: Outcome, a: Stream, b: Stream, queries: int, changes: int) -> None:
+def bench_pauses(outcome: Outcome, a: Stream, b: Stream, queries: int, changes: int, rounds: int) -> None:
     """a, b: of at least as many seconds as there are slices for these changes."""
     feeds, _ = engine_feeds(a, b)
     feed = Feed(feeds[ENGINE_STEPS].slices[: slices_for(changes)])
-    pushed = [
-        stream.head(sum(pair[side].num_rows for pair in feed.slices)) for side, stream in enumerate((a, b))
-    ]
     for name, trial in trials(queries, changes + 1).items():
         group = f"adding and dropping among {queries:,} queries, {name}"
-        pauses = measure_pauses(trial, feed, WINDOW_S)
+        part = Feed(feed.slices[: WINDOW_S + pushes_of(trial)])
+        pauses = measure_pauses(trial, part, WINDOW_S, rounds)
+        pushed = [
+            stream.head(sum(pair[side].num_rows for pair in part.slices))
+            for side, stream in enumerate((a, b))
+        ]
         places = list(pauses.survivors)
         expected = expected_counts(trial.asks, pushed[0], pushed[1])[places]
         tally = Tally()
         found = {"engine": {tally.note(list(pauses.survivors.values()))}, "bare loop": {tally.note(expected)}}
         tally.compare(outcome, group, found)
-        note = f"beyond the {1e3 * np.median(pauses.ordinary):.2f} ms of a push of {2 * RATE:,} rows"
-        for what, pushes in (("adding", pauses.added), ("dropping", pauses.dropped)):
-            beyond = pauses.beyond_ms(pushes)
+        note = f"beyond the {pauses.ordinary:.2f} ms of a push of {2 * RATE:,} rows"
+        for what, beyond in (("adding", pauses.added), ("dropping", pauses.dropped)):
             outcome.add(group, f"{what}, median", float(np.median(beyond)), "ms", PAUSE_MS, note)
             outcome.add(group, f"{what}, worst of {len(beyond)}", max(beyond), "ms", PAUSE_MS, note)
         outcome.data.setdefault("pauses", {})[name] = dataclasses.asdict(pauses) | {"survivors": len(places)}
 
 
-def measure_pauses(trial: PauseTrial, feed: Feed, filling: int, sharing: str = "auto") -> Pauses:
-    """Each new query is added and, a push later, it or a random old one dropped; the first time is not
-    counted.
+def pushes_of(trial: PauseTrial) -> int:
+    """After the windows are full: each new query comes and, some pushes later, it or an old one goes."""
+    return 2 * (1 + trial.rest) * len(trial.new)
 
-    `filling` slices of the feed come first, then four for each new query.
-    """
-    engine, queries = start_all(trial.asks, sharing)
-    leaving = np.random.default_rng(7).permutation(len(queries))[: len(trial.new)].tolist()
-    slices = iter(feed.slices)
-    pauses = Pauses([], [], [], {})
 
-    def push(change: Callable[[], object] = lambda: None) -> float:
-        a, b = next(slices)
+def measure_pauses(trial: PauseTrial, feed: Feed, filling: int, rounds: int, sharing: str = "auto") -> Pauses:
+    """`filling` slices of the feed come first. The first query that comes, and the first that goes, are not
+    counted: what is done for the first time, as loading what is compiled, is done then."""
+    leaving = np.random.default_rng(7).permutation(len(trial.asks))[: len(trial.new)].tolist()
+    seconds: dict[bool, list[list[float]]] = {True: [], False: []}
+    survivors: dict[int, int] = {}
+    for _ in range(rounds):
+        for changes in (True, False):
+            run = Run(trial, feed, sharing)
+            for _ in range(filling):
+                run.push()
+            gc.collect()  # what earlier engines left behind is no part of a pause
+            gc.freeze()
+            seconds[changes].append(run.all_pushes(leaving if changes else None))
+            gc.unfreeze()
+            run.engine.close()
+            if changes:
+                gone = set() if trial.new_ones_go else set(leaving)
+                survivors = {
+                    place: query.count for place, query in enumerate(run.queries) if place not in gone
+                }
+    usual = np.min(seconds[False], axis=0)
+    beyond = 1e3 * (np.min(seconds[True], axis=0) - usual)
+    by_change = beyond.reshape(len(trial.new), 2, 1 + trial.rest).max(axis=2)[1:]
+    added, dropped = by_change.T.tolist()
+    return Pauses(1e3 * float(np.median(usual)), added, dropped, survivors)
+
+
+class Run:
+    """An engine with the queries of a trial that is given a feed."""
+
+    def __init__(self, trial: PauseTrial, feed: Feed, sharing: str) -> None:
+        self.engine, self.queries = start_all(trial.asks, sharing, counting=trial.counting)
+        self._trial = trial
+        self._slices = iter(feed.slices)
+
+    def push(self, change: Callable[[], object] = lambda: None) -> float:
+        """The seconds that it took; results are read after it."""
+        a, b = next(self._slices)
         began = time.perf_counter()
         change()
-        engine.push("a", a)
-        engine.push("b", b)
-        return time.perf_counter() - began
+        self.engine.push("a", a)
+        self.engine.push("b", b)
+        seconds = time.perf_counter() - began
+        if not self._trial.counting:
+            for query in self.engine.queries.values():
+                query.results()
+        return seconds
 
-    for _ in range(filling):
-        push()
-    gc.collect()  # what earlier engines left behind is no part of a pause
-    for number, (text, leaver) in enumerate(zip(trial.new, leaving, strict=True)):
-        name = f"new{number}"
-        ordinary = [push()]
-        added = push(lambda text=text, name=name: engine.query(text, name, count_only=True))  # type: ignore[misc]
-        ordinary.append(push())
-        goes = engine.queries[name] if trial.new_ones_go else queries[leaver]
-        dropped = push(goes.drop)
-        if number:
-            pauses.ordinary += ordinary
-            pauses.added.append(added)
-            pauses.dropped.append(dropped)
-    engine.close()
-    gone = set() if trial.new_ones_go else set(leaving)
-    pauses.survivors = {place: query.count for place, query in enumerate(queries) if place not in gone}
-    return pauses
+    def all_pushes(self, leaving: Sequence[int] | None) -> list[float]:
+        """Seconds of each push. leaving: places of the queries that go unless new ones do; None: nobody comes
+        and nobody goes."""
+        if leaving is None:
+            return [self.push() for _ in range(pushes_of(self._trial))]
+        seconds = []
+        for number, (text, leaver) in enumerate(zip(self._trial.new, leaving, strict=True)):
+            seconds.append(self.push(partial(self._add, text, f"new{number}")))
+            seconds += [self.push() for _ in range(self._trial.rest)]
+            new, old = self.engine.queries[f"new{number}"], self.queries[leaver]
+            seconds.append(self.push(new.drop if self._trial.new_ones_go else old.drop))
+            seconds += [self.push() for _ in range(self._trial.rest)]
+        return seconds
+
+    def _add(self, text: str, name: str) -> None:
+        self.engine.query(text, name, count_only=self._trial.counting)

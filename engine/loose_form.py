@@ -187,7 +187,7 @@ class LooseForm:
                 part.members.append(member)
                 move(member, part.join)
             part.join.go_on_for(former)
-            part.join.arrangement = self._arranged.get(part.kinds, part.join.arrangement)
+            part.join.arrangement = self._arranged.get(part.kinds, replace(former.arrangement, parting="one"))
         self._remember(split)
         for part in self._parts:
             part.join.refresh()

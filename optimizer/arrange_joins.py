@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -68,7 +67,6 @@ class Arranger:
         self._forced = forced
         self._rates = rates
         self._weights = weights
-        self._looked_at: WeakKeyDictionary[WindowJoin, int] = WeakKeyDictionary()
         self._apart: set[CommonJoin] = set()
         """Of which a join for each query was cheaper when that was last thought over."""
         self._parted: set[CommonJoin] = set()
@@ -216,10 +214,10 @@ class Arranger:
 
     def _is_due(self, join: WindowJoin) -> bool:
         """Whether enough has changed since the slices of a join were last thought over."""
-        members = self._looked_at.get(join, 0)
+        members = join.considered_for
         is_due = join.is_due or abs(len(join.members) - members) > members // 8
         if is_due:
-            self._looked_at[join] = len(join.members)
+            join.considered_for = len(join.members)
         return is_due
 
     def chain_ends(

@@ -163,7 +163,7 @@ class SharedJoins:
     def others_by_kind(self, group: Group) -> list[str]:
         """Which joins are apart only because their windows are of other kinds, in a line if there are any."""
         kin = [one for one in self._groups if one.members and differs_in_kind(group, one)]
-        if not kin:
+        if not kin or not group.members:
             return []
         others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
         own = kinds_of(group.members[0])

@@ -29,10 +29,11 @@ from penstock.bench.sharing_figures import (
 )
 from penstock.bench.sharing_pauses import (
     BOTH,
-    Pauses,
     PauseTrial,
+    Run,
     half_by_rows,
     measure_pauses,
+    pushes_of,
     texts,
     trials,
 )
@@ -238,31 +239,52 @@ def test_shared_state_is_counted_once() -> None:
 
 @pytest.mark.parametrize("new_ones_go", [False, True])
 @pytest.mark.parametrize("by_rows", [False, True])
-def test_pauses_leave_the_other_queries_alone(by_rows: bool, new_ones_go: bool) -> None:
+@pytest.mark.parametrize("counting", [False, True])
+def test_pauses_leave_the_other_queries_alone(counting: bool, by_rows: bool, new_ones_go: bool) -> None:
     a, b = tied_stream(400, 3, 9), tied_stream(400, 3, 10)
-    cuts = list(zip(cut_by_time(a.ts, 20, 300), cut_by_time(b.ts, 20, 300), strict=True))
-    feed = Feed(Feed.of(a.table, b.table, cuts).slices[:14])
+    cuts = list(zip(cut_by_time(a.ts, 20, 400), cut_by_time(b.ts, 20, 400), strict=True))
+    feed = Feed(Feed.of(a.table, b.table, cuts).slices[:20])
     asks = even_windows(5, 50_000) if by_rows else even_windows(5, 50)
     asks = half_by_rows(asks) if by_rows else asks
-    pauses = measure_pauses(PauseTrial(asks, texts(newcomers(asks, 3)), new_ones_go), feed, 2)
-    counts = [len(pauses.ordinary), len(pauses.added), len(pauses.dropped), len(pauses.survivors)]
-    assert counts == [4, 2, 2, 5 if new_ones_go else 2]
-    pushed = [stream.head(int(np.searchsorted(stream.ts, 14 * 20))) for stream in (a, b)]
+    trial = PauseTrial(asks, texts(newcomers(asks, 3)), new_ones_go, counting, rest=2)
+    assert pushes_of(trial) == 18
+    pauses = measure_pauses(trial, feed, 2, rounds=2)
+    assert [len(pauses.added), len(pauses.dropped), len(pauses.survivors)] == [2, 2, 5 if new_ones_go else 2]
+    pushed = [stream.head(int(np.searchsorted(stream.ts, 20 * 20))) for stream in (a, b)]
     expected = naive_counts(asks, *pushed)
     assert pauses.survivors == {place: expected[place] for place in pauses.survivors}
 
 
 def test_pauses_are_tried_for_all_kinds_of_newcomers() -> None:
-    found = trials(10, 3)
-    assert len(found) == 8 and all(len(trial.asks) == 10 and len(trial.new) == 3 for trial in found.values())
+    found = trials(10, 6)
+    assert len(found) == 15 and all(len(trial.asks) == 10 for trial in found.values())
     for name, trial in found.items():
+        is_alone = "only ones" in name
+        assert len(trial.new) == (2 if is_alone else 6)
+        assert pushes_of(trial) <= 24
         assert any(ask.by_rows for ask in trial.asks) == (BOTH in name)
-        assert all("ROWS" in text and "RANGE" in text for text in trial.new) == trial.new_ones_go
+        assert trial.counting == ("given" not in name)
+        mixed = ["ROWS" in text and "RANGE" in text for text in trial.new]
+        assert all(mixed) == any(mixed) == ("window of each kind" in name)
+        assert trial.new_ones_go == (is_alone or all(mixed))
 
 
-def test_a_pause_is_what_comes_on_top() -> None:
-    pauses = Pauses([0.001, 0.002, 0.009], [], [], {})
-    assert pauses.beyond_ms([0.002, 0.012]) == pytest.approx([0, 10])
+def test_a_pause_is_the_longest_that_a_change_makes_a_push_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fastest of several runs counts, and the first change does not."""
+    took = {
+        True: [[9, 9, 9, 9, 5, 2, 3, 7], [9, 9, 9, 9, 4, 4, 9, 9]],
+        False: [[1, 1, 1, 1, 1, 1, 1, 2], [1, 1, 1, 1, 2, 1, 9, 1]],
+    }
+
+    def all_pushes(self: Run, leaving: list[int] | None) -> list[float]:
+        return [ms / 1e3 for ms in took[leaving is not None].pop(0)]
+
+    monkeypatch.setattr(Run, "all_pushes", all_pushes)
+    asks = even_windows(2, 50)
+    pauses = measure_pauses(PauseTrial(asks, texts(asks)), Feed([]), 0, rounds=2)
+    assert pauses.added == pytest.approx([3])
+    assert pauses.dropped == pytest.approx([6])
+    assert pauses.ordinary == pytest.approx(1)
 
 
 # -- the paper's trials -------------------------------------------------------------------------------
@@ -413,7 +435,7 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]  # least rows, highest rate, and clearly so if windows are skewed
     assert targets == [
         ">= 30", ">= 20", ">= 1", ">= 0.3", ">= 0.3", *[">= 0.9"] * 4, *[">= 0.85"] * 5,
-        ">= 1", ">= 5", ">= 2", "<= 0.05", *["<= 20"] * 32,
+        ">= 1", ">= 5", ">= 2", "<= 0.05", *["<= 20"] * 60,
         *figures,
     ]  # fmt: skip
     assert len(kept["data"]["trials"]) == 2 * (7 + 3)

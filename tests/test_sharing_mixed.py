@@ -358,6 +358,18 @@ def test_explain_shows_both_kinds() -> None:
     assert f"{said}, so join 2 (ROWS and ROWS) keeps" in apart.explain()
 
 
+def test_explain_after_the_only_query_of_its_kinds_has_failed() -> None:
+    engine = engine_of("chain")
+    engine.query(f"{ONE_KEY} WHERE 1 // x.k > 0 WINDOW 3 ROWS", name="fails")
+    engine.query(f"{ONE_KEY} WINDOW 3 SECONDS", name="goes_on")
+    push_rows(engine, "a", [1], 0)
+    with pytest.raises(penstock.DataError, match="Division by zero"):
+        push_rows(engine, "b", [2], 10)
+        engine.advance(3)
+    assert "stopped: Division by zero" in engine.explain()
+    assert "keeps rows by one measure" not in engine.explain()
+
+
 @pytest.mark.parametrize("strategy", FUSED)
 def test_places_of_rows_are_not_guessed_where_some_were_not_kept(strategy: str) -> None:
     """Every other row of a is left out by the filter, and counts in a ROWS window all the same.

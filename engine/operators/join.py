@@ -90,6 +90,8 @@ class WindowJoin(MembersJoin):
         """Whether how rows are kept is to be thought over now."""
         self._is_put_off = False
         """Whether it is, when no member has come or gone for some rows."""
+        self.considered_for = 0
+        """How many members it had when it was last thought over in full."""
         self._was_seen = False
         """Whether enough rows have come to go by them."""
         self.is_first_look = False
@@ -110,7 +112,7 @@ class WindowJoin(MembersJoin):
 
     def take_over(self, former: WindowJoin, rows: Sequence[StoredRows | None]) -> None:
         """Go on where another join of the same streams was, with rows that it and others like it held."""
-        self._now = former._now
+        self._now, self._was_seen = former._now, former._was_seen
         self.output.promise(former.output.punctuation)
         for side, before, kept in zip(self.sides, former.sides, rows, strict=True):
             side.follow(before)
@@ -121,6 +123,7 @@ class WindowJoin(MembersJoin):
     def go_on_for(self, former: WindowJoin) -> None:
         """Know of the members that are here now what another join knew of them."""
         self.held.take_over(former.held, self.members)
+        self.considered_for = max(self.considered_for, former.considered_for)
         for side, before in zip(self.sides, former.sides, strict=True):
             side.unfilled += [member for member in before.unfilled if member in self.members]
             for predicate, last in before.failed.items():
@@ -186,10 +189,11 @@ class WindowJoin(MembersJoin):
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
         self.is_first_look = False
-        if not self._is_stale and arrangement == self.arrangement:
-            return
-        self._is_stale = False
+        is_as_it_was = arrangement == self.arrangement or arrangement.parting != "one"
         self.arrangement = arrangement
+        if is_as_it_was and not self._is_stale:
+            return  # or others are about to take over
+        self._is_stale = False
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
