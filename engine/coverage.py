@@ -84,7 +84,10 @@ def note_coverage(
                 missing = min(missing, in_all)
             if member.former is None:  # it may be known already that some of the rows are not for it
                 missing = max(missing, member.missing[number])
-            missing = member.missing[number] = max(missing, here.last_failed(member))
+            missing = max(missing, here.last_failed(member))
+            if member.by_rows[number] and is_filled(missing, member, side, now):
+                missing = BEGINNING
+            member.missing[number] = missing
             if member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
                 side.unfilled.append(member)
     for at in new:

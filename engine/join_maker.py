@@ -38,5 +38,8 @@ class JoinMaker:
         on_failure: Callable[[Member, Exception], None] | None = None,
     ) -> WindowJoin:
         """The join of some, with queues and rows of its own."""
-        full = f"{self.name}.{name}"
-        return WindowJoin(self.common, self.types, queues, full, arrange, on_failure or self.on_failure)
+        on_failure = on_failure or self.on_failure
+        return WindowJoin(self.common, self.types, queues, self.part_name(name), arrange, on_failure)
+
+    def part_name(self, name: str) -> str:
+        return f"{self.name}.{name}"

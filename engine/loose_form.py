@@ -10,6 +10,8 @@ others have kept, whatever their windows, and nobody notices the difference:
 apart by kinds       it is let into the join of its kinds, which borrows the rows that it needs and only
                      other joins have; a join is opened for it if there is none of its kinds. Among many
                      queries that pauses the flow about as long as where all are together.
+together, of a kind  where it is known that joins by kind cost less, the join of all becomes that of its
+                     kinds, as it stands, when somebody of other kinds comes
 apart for each       the joins finish what they have begun, the rows that any of them holds become those of
                      one join, each once, and it takes the new member in; then they may part again. So it is
                      too when a query goes from one kind of windows to another.
@@ -43,7 +45,7 @@ from .operators.side import Side
 from .operators.stored_side import export_rows, remember, waiting_rows
 from .plan import MemberNode
 from .push_down import Splitter, copy_of
-from .queue import Queue
+from .queue import Queue, nobody
 from .rows_beside import number_rows
 from .scheduler import QUANTUM_ROWS
 from .stored_rows import StoredRows, once
@@ -108,37 +110,40 @@ class LooseForm:
 
     def add(self, member: Member) -> None:
         self.members.append(member)
-        if self._split is None:
-            self._join.add(member)
-        else:
+        if self._split is not None:
             self._coming.append(member)
             self._disturb(self._split)
+        elif self._comes_beside(member):
+            self._coming.append(member)
+            self._join.arrangement = replace(self._join.arrangement, parting="kinds")
+        else:
+            self._join.add(member)
 
     def drop(self, member: Member) -> None:
         self.members.remove(member)
-        if self._split is None:
-            self._join.drop(member)
-        elif member in self._coming:
+        if member in self._coming:
             self._coming.remove(member)
+        elif self._split is None:
+            self._join.drop(member)
         else:
             self._leave(member, self._split)
 
     def alter(self, member: Member, node: MemberNode) -> None:
-        if self._split is None:
-            self._join.alter(member, node)
-        elif member in self._coming:
+        if member in self._coming:
             member.become(node)
+        elif self._split is None:
+            self._join.alter(member, node)
         else:
             self._altered.append((member, node))
             self._disturb(self._split)
 
     def refresh(self) -> bool:
         """Take changes of the members into account; True if there are other operators now."""
-        if self._split is None:
-            return self._may_part()
-        if not self._split.is_stale or not self.members:
-            return False
         joins = [part.join for part in self._parts]
+        if self._split is None and not self._stand_aside():
+            return self._may_part()
+        if self._split is None or not self._split.is_stale or not self.members:
+            return False
         if self._let_in(self._split):
             return joins != [part.join for part in self._parts]
         self._unite(self._split)
@@ -172,17 +177,46 @@ class LooseForm:
         self._part(self.parting)
         return True
 
+    def _comes_beside(self, member: Member) -> bool:
+        """Whether a newcomer should have another join than all that are there, which can stay as it is."""
+        join = self._join
+        if not join.arrangement.is_numbered or not join.members:
+            return False
+        there = {one.by_rows for one in join.members}
+        return len(there) == 1 and member.by_rows not in there and self._make.arrange.prefers_kinds(join)
+
+    def _stand_aside(self) -> bool:
+        """Let the join of all become that of its kinds, if there are only newcomers of others; True if so."""
+        join = self._join
+        if not self._coming or join.is_working:
+            return False
+        join.arrangement = replace(join.arrangement, parting="one")
+        join.refresh()  # who is there may have changed too
+        if join.arrangement.parting != "one" or not all(map(self._comes_beside, self._coming)):
+            coming, self._coming = self._coming, []
+            for member in coming:
+                join.add(member)
+            return False
+        self.parting = "kinds"
+        split = self._set_out(join)
+        queues = self._begun_queues()
+        part = JoinApart(join, queues, list(join.members))
+        join.move_to(queues, self._make.part_name(write_kinds(part.kinds)), self._arrange_part)
+        join.part_ways = nobody
+        self._parts.append(part)
+        self._remember(split)
+        split.targets = [queues]
+        split.is_stale = True
+        return True
+
     def _part(self, parting: Parting) -> None:
         """Give members that part joins of their own, each with all rows that it may need."""
         former = self._join
         former.settle()
-        self._rethought_at = max(1, RETHINK * sum(side.rows_in for side in former.sides))
+        split = self._set_out(former)
         rows = [numbered(side) for side in former.sides]
-        self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
-        split.lineages = [side.lineage for side in former.sides]
         for name, members in self._lots(parting):
-            began = [min(queue.frontier, queue.punctuation) for queue in self._make.queues]
-            part = self._open(name, (Queue(began[0]), Queue(began[1])), former, rows)
+            part = self._open(name, self._begun_queues(), former, rows)
             for member in members:
                 part.members.append(member)
                 move(member, part.join)
@@ -192,6 +226,18 @@ class LooseForm:
         for part in self._parts:
             part.join.refresh()
         split.targets = [part.queues for part in self._parts]
+
+    def _set_out(self, former: WindowJoin) -> Splitter:
+        """Let what comes from now on go to several joins."""
+        self._rethought_at = max(1, RETHINK * sum(side.rows_in for side in former.sides))
+        self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
+        split.lineages = [side.lineage for side in former.sides]
+        return split
+
+    def _begun_queues(self) -> tuple[Queue, Queue]:
+        """Queues for a join that goes on where that of all was."""
+        left, right = (Queue(min(queue.frontier, queue.punctuation)) for queue in self._make.queues)
+        return left, right
 
     def _open(
         self, name: str, queues: tuple[Queue, Queue], former: WindowJoin, rows: Sequence[StoredRows | None]

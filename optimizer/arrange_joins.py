@@ -140,6 +140,10 @@ class Arranger:
             return common in self._parted
         return self._is_better_by_kinds(common, workload_of(join.members, join.sides, seen), roster)
 
+    def prefers_kinds(self, join: WindowJoin) -> bool:
+        """Whether joins by kind cost less than one when that was last thought over."""
+        return join.common in self._parted
+
     def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
         """Whether joins by kind, as these are, still cost less than one."""
         members = [member for join in joins for member in join.members]

@@ -311,6 +311,9 @@ class Scans:
     def __call__(self, join: WindowJoin) -> Arrangement:
         return Arrangement((self.kind, self.kind))
 
+    def prefers_kinds(self, join: WindowJoin) -> bool:
+        return False
+
     def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
         return False
 

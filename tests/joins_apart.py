@@ -31,6 +31,7 @@ def part_always(patch: pytest.MonkeyPatch, partings: Sequence[Parting]) -> None:
         return replace(arrange(self, join), parting=parting)
 
     patch.setattr(Arranger, "__call__", apart)
+    patch.setattr(Arranger, "prefers_kinds", lambda self, join: "kinds" in partings)
     patch.setattr(Arranger, "stays_by_kinds", lambda self, joins: "kinds" in partings)
     patch.setattr(join_module, "QUIET_ROWS", 0)
 

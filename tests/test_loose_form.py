@@ -92,6 +92,9 @@ def run(sharing: str, steps: list[Any], seed: int) -> list[Given]:
             engine.execute(f"ALTER QUERY {name} SET {what[1].removeprefix('a, b ')}")
         elif kind == "look":
             engine._adapter.look_at_plans()
+        elif kind == "pass":
+            now += 1
+            engine.advance(now)
         elif kind in ("a", "b"):
             ts = now + np.cumsum([gap for gap, _, _ in what])
             now = int(ts[-1])
@@ -213,6 +216,38 @@ def test_apart_is_as_good_as_together(
     with pytest.MonkeyPatch.context() as patch:
         part_always(patch, partings)
         assert_same(run("auto", steps, seed), expected, not has_rows)
+
+
+KINDS = [WINDOWS[:8], WINDOWS[8:12], WINDOWS[12:13], WINDOWS[13:]]
+
+
+@st.composite
+def visits(draw: st.DrawFn) -> list[Any]:
+    """Steps in which queries whose windows are of other kinds than those of who stays come and go."""
+
+    def some(step: st.SearchStrategy[Any], most: int = 3) -> list[Any]:
+        return draw(st.lists(step, max_size=most))
+
+    def come(windows: list[str]) -> list[Any]:
+        asked = QUERY.map(lambda query: (draw(st.sampled_from(windows)), *query[1:]))
+        return [("add", query) for query in draw(st.lists(asked, min_size=1, max_size=2))]
+
+    home = draw(st.sampled_from(KINDS))
+    steps = come(home)
+    for _ in range(draw(st.integers(1, 4))):
+        strangers = come(draw(st.sampled_from([kind for kind in KINDS if kind is not home])))
+        steps += [*some(PUSH), *strangers, *some(STEP, 1), *some(PUSH), ("pass", None)]
+        steps += [("drop", -1)] * len(strangers)
+    return [*steps, *some(PUSH)]
+
+
+@given(visits(), st.integers(0, 99))
+def test_the_only_ones_of_their_kinds_come_and_go(steps: list[Any], seed: int) -> None:
+    """The join of those who stay goes on as it is."""
+    expected = run("mem-opt", steps, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        part_always(patch, ("kinds",))
+        assert_same(run("auto", steps, seed), expected, is_strict=False)
 
 
 def test_joins_by_kind_come_together_when_that_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,13 +358,31 @@ def test_explain_shows_both_kinds() -> None:
     assert f"{said}, so join 2 (ROWS and ROWS) keeps" in apart.explain()
 
 
+@pytest.mark.parametrize("strategy", [*FUSED, "push-down", "chain"])
+def test_a_rows_window_like_another_is_exact_at_once(strategy: str) -> None:
+    """Rows that have left the other's window have left its own too; it need not wait for the next one."""
+    engine = engine_of(strategy)
+    engine.query(f"{ONE_KEY} WINDOW 2 ROWS")
+    for name in "ab":
+        push_rows(engine, name, [1, 2, 3, 4], 0)
+    engine.advance(5)
+    late = engine.query(f"{ONE_KEY} WINDOW 2 ROWS")
+    longer = engine.query(f"{ONE_KEY} WINDOW 3 ROWS")
+    assert [microseconds(query.complete_from) for query in (late, longer)] == [6, microseconds(NEVER)]
+    push_rows(engine, "a", [7], 9)
+    push_rows(engine, "b", [8], 9)
+    engine.close()
+    assert sorted(row[1:] for row in rows_of(late.results())) == [(3, 9), (9, 2), (9, 3), (9, 9)]
+    assert [microseconds(query.complete_from) for query in (late, longer)] == [6, 8]
+
+
 def test_explain_after_the_only_query_of_its_kinds_has_failed() -> None:
     engine = engine_of("chain")
     engine.query(f"{ONE_KEY} WHERE 1 // x.k > 0 WINDOW 3 ROWS", name="fails")
     engine.query(f"{ONE_KEY} WINDOW 3 SECONDS", name="goes_on")
     push_rows(engine, "a", [1], 0)
+    push_rows(engine, "b", [2], 10)
     with pytest.raises(penstock.DataError, match="Division by zero"):
-        push_rows(engine, "b", [2], 10)
         engine.advance(3)
     assert "stopped: Division by zero" in engine.explain()
     assert "keeps rows by one measure" not in engine.explain()
