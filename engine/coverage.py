@@ -59,11 +59,17 @@ class Elsewhere(NamedTuple):
 
 
 def note_coverage(
-    roster: Roster, sides: Sequence[Side], now: int, elsewhere: Sequence[Elsewhere] = ()
+    roster: Roster,
+    sides: Sequence[Side],
+    now: int,
+    elsewhere: Sequence[Elsewhere] = (),
+    is_whole: bool = False,
 ) -> bool:
     """Settle `missing` of the new ones among the members; `now`: how far the join has come.
 
-    elsewhere: by side, if there are other joins. True if somebody is taken to have rows that only these have.
+    elsewhere: by side, if there are other joins. is_whole: whether members get their pairs from these rows
+    alone, so that a ROWS window which lacks nothing is filled. True if somebody is taken to have rows that
+    only others have.
     """
     new = [at for at, member in enumerate(roster.members) if member.is_new]
     relies = False
@@ -84,11 +90,10 @@ def note_coverage(
                 missing = min(missing, in_all)
             if member.former is None:  # it may be known already that some of the rows are not for it
                 missing = max(missing, member.missing[number])
-            missing = max(missing, here.last_failed(member))
-            if member.by_rows[number] and is_filled(missing, member, side, now):
-                missing = BEGINNING
-            member.missing[number] = missing
-            if member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
+            missing = member.missing[number] = max(missing, here.last_failed(member))
+            if is_whole and member.by_rows[number] and is_filled(missing, member, side, now):
+                member.filled[number] = member.started[number]
+            elif member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
                 side.unfilled.append(member)
     for at in new:
         roster.members[at].is_new = False

@@ -10,8 +10,8 @@ others have kept, whatever their windows, and nobody notices the difference:
 apart by kinds       it is let into the join of its kinds, which borrows the rows that it needs and only
                      other joins have; a join is opened for it if there is none of its kinds. Among many
                      queries that pauses the flow about as long as where all are together.
-together, of a kind  where it is known that joins by kind cost less, the join of all becomes that of its
-                     kinds, as it stands, when somebody of other kinds comes
+together by kinds    where all windows are of the same kinds, and it is known that joins by kind cost less,
+                     the join of all becomes that of its kinds, as it stands, when somebody else comes.
 apart for each       the joins finish what they have begun, the rows that any of them holds become those of
                      one join, each once, and it takes the new member in; then they may part again. So it is
                      too when a query goes from one kind of windows to another.
@@ -115,7 +115,7 @@ class LooseForm:
             self._disturb(self._split)
         elif self._comes_beside(member):
             self._coming.append(member)
-            self._join.arrangement = replace(self._join.arrangement, parting="kinds")
+            self._await_strangers()
         else:
             self._join.add(member)
 
@@ -123,6 +123,7 @@ class LooseForm:
         self.members.remove(member)
         if member in self._coming:
             self._coming.remove(member)
+            self._await_strangers()
         elif self._split is None:
             self._join.drop(member)
         else:
@@ -166,7 +167,8 @@ class LooseForm:
 
     def _arrange_whole(self, join: WindowJoin) -> Arrangement:
         """Rows that were apart keep their places, so that these are known when ROWS windows come."""
-        return replace(self._make.arrange(join), is_numbered=self._rethought_at > 0)
+        arrangement = replace(self._make.arrange(join), is_numbered=self._rethought_at > 0)
+        return replace(arrangement, parting="kinds") if self._coming else arrangement
 
     def _may_part(self) -> bool:
         """Part if that is what the join of all members says; True if so."""
@@ -185,18 +187,28 @@ class LooseForm:
         there = {one.by_rows for one in join.members}
         return len(there) == 1 and member.by_rows not in there and self._make.arrange.prefers_kinds(join)
 
+    def _await_strangers(self) -> None:
+        """While all are together: let the join part before the next rows, if somebody comes beside it."""
+        if self._split is None:
+            parting: Parting = "kinds" if self._coming else "one"
+            self._join.arrangement = replace(self._join.arrangement, parting=parting)
+
     def _stand_aside(self) -> bool:
-        """Let the join of all become that of its kinds, if there are only newcomers of others; True if so."""
+        """Let the join of all become that of its kinds, if there are only newcomers of others; True if so.
+
+        Else newcomers are taken in by the join of all.
+        """
         join = self._join
         if not self._coming or join.is_working:
             return False
-        join.arrangement = replace(join.arrangement, parting="one")
+        coming, self._coming = self._coming, []
+        self._await_strangers()
         join.refresh()  # who is there may have changed too
-        if join.arrangement.parting != "one" or not all(map(self._comes_beside, self._coming)):
-            coming, self._coming = self._coming, []
+        if join.arrangement.parting != "one" or not all(map(self._comes_beside, coming)):
             for member in coming:
                 join.add(member)
             return False
+        self._coming = coming
         self.parting = "kinds"
         split = self._set_out(join)
         queues = self._begun_queues()
@@ -336,13 +348,15 @@ class LooseForm:
         return True
 
     def _store_columns(self, coming: Sequence[Member]) -> None:
-        """Let all joins store what newcomers read: rows go from one to another."""
+        """Let all joins store what newcomers read: rows go from one to another. A join some of whose members
+        do not take older rows is laid out anew: rows to come are of another birth than those it knows."""
         for number in (0, 1):
             sides = [part.join.sides[number] for part in self._parts]
             read = set().union(*(sides[0].read_by(member) for member in coming))
             has_rows = any(map(len, sides))
-            for side in sides:
-                side.store_columns(read, has_rows)
+            for part, side in zip(self._parts, sides, strict=True):
+                if side.store_columns(read, has_rows) and side.births_matter:
+                    part.join.lay_out_anew()
 
     def _disturb(self, split: Splitter) -> None:
         """Somebody is to be let in before the next rows; what can wait is thought over later."""

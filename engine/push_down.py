@@ -114,9 +114,6 @@ class PushDown:
         old, self._parts = self._parts, []
         for number, part in enumerate(self._cuts()):
             self._parts.append(self._open(part, number, old, rows, (copy_of(queues[0]), copy_of(queues[1]))))
-        for member in self.members:
-            missing = [part.members[member].missing for part in self._parts]
-            member.missing = list(map(max, zip(*missing, strict=True)))
         self._split.targets = [part.queues for part in self._parts]
         self._unite()
 
@@ -168,6 +165,7 @@ class PushDown:
             join.take_over(before, rows)
         join.refresh()
         for member, stand_in in opened.members.items():
+            member.missing = [max(a, b) for a, b in zip(member.missing, stand_in.missing, strict=True)]
             member.born = list(stand_in.born)
         return opened
 

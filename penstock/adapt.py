@@ -209,7 +209,7 @@ class Adapter:
             for join in group.joins:
                 join.reconsider()
         if self._engine._expiry == "auto":
-            self._due = list(self._expiring)
+            self._due = list(dict.fromkeys([*self._due, *self._expiring]))  # who has waited first
             self._look_at_expiry()
 
     def _look_at_expiry(self) -> None:

@@ -358,7 +358,7 @@ def test_explain_shows_both_kinds() -> None:
     assert f"{said}, so join 2 (ROWS and ROWS) keeps" in apart.explain()
 
 
-@pytest.mark.parametrize("strategy", [*FUSED, "push-down", "chain"])
+@pytest.mark.parametrize("strategy", FUSED)
 def test_a_rows_window_like_another_is_exact_at_once(strategy: str) -> None:
     """Rows that have left the other's window have left its own too; it need not wait for the next one."""
     engine = engine_of(strategy)

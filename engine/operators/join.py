@@ -25,6 +25,7 @@ is not over, pairs are held back from those who have ROWS windows (held_pairs.py
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..arrangement import Arrangement
 from ..coverage import Elsewhere, Keepers, note_coverage
@@ -135,8 +136,7 @@ class WindowJoin(MembersJoin):
             kept = once([some for some in (export_rows(side), more) if some is not None])
             if kept is not None:
                 adopt(side, kept)
-        self._is_stale = True
-        self.refresh()
+        self.lay_out_anew()
 
     def move_to(
         self, queues: tuple[Queue, Queue], name: str, arrange: Callable[[WindowJoin], Arrangement]
@@ -159,8 +159,13 @@ class WindowJoin(MembersJoin):
     def keep_up(self) -> None:
         """Work rows from now on as soon as both inputs have reached them, whatever the windows are."""
         if self._instants:
-            self._keeps_up = self._is_stale = True
-            self.refresh()
+            self._keeps_up = True
+            self.lay_out_anew()
+
+    def lay_out_anew(self) -> None:
+        """Take into account what has changed in the sides; between batches only."""
+        self._is_stale = True
+        self.refresh()
 
     def reconsider(self, now: bool = False) -> None:
         """Ask again how rows should be kept, before a batch soon; not when members have just changed, unless
@@ -189,11 +194,13 @@ class WindowJoin(MembersJoin):
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
         self.is_first_look = False
-        is_as_it_was = arrangement == self.arrangement or arrangement.parting != "one"
-        self.arrangement = arrangement
-        if is_as_it_was and not self._is_stale:
-            return  # or others are about to take over
+        if not self._is_stale and arrangement.parting != "one":  # others are about to take over
+            self.arrangement = replace(self.arrangement, parting=arrangement.parting)
+            return
+        if not self._is_stale and arrangement == self.arrangement:
+            return
         self._is_stale = False
+        self.arrangement = arrangement
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
@@ -212,8 +219,10 @@ class WindowJoin(MembersJoin):
         self._giver.refresh(delivered, indexes[1], whole, arrangement)
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
             shelf.key_counts = None  # rows move, and slices end elsewhere
-        self.relies_on_others = note_coverage(roster, self.sides, self._now, self.elsewhere)
         part = self.arrangement.part
+        self.relies_on_others = note_coverage(
+            roster, self.sides, self._now, self.elsewhere, is_whole=part is None
+        )
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:
             others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)

@@ -543,11 +543,14 @@ class Side:
         for member in new:
             member.born[self.number] = max((self.since[one] for one in self.read_by(member)), default=0)
 
-    def store_columns(self, columns: set[int], has_rows: bool) -> None:
-        """Store these too; has_rows: here or elsewhere there are rows that came before, which lack them."""
+    def store_columns(self, columns: set[int], has_rows: bool) -> bool:
+        """Store these too; has_rows: here or elsewhere there are rows that came before, which lack them.
+
+        True if rows that come from now on are of another birth.
+        """
         fresh = sorted(columns.difference(self.columns))
         if not fresh:
-            return
+            return False
         self.generation += has_rows
         self.since |= dict.fromkeys(fresh, self.generation)
         self.columns += fresh
@@ -556,6 +559,7 @@ class Side:
         for shelf in self.shelves:
             for i in fresh:
                 shelf.store.add_column(self.types[i])
+        return has_rows
 
     @property
     def oldest_birth(self) -> int:

@@ -102,6 +102,7 @@ def miss_failures(
                 last = place if member.by_rows[number] else int(ts[failure.row])
                 member.missing[number] = max(member.missing[number], last)
                 if member.by_rows[number]:
+                    member.filled[number] = None
                     unfilled.append(member)
     return unfilled
 
