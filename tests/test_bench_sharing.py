@@ -249,7 +249,7 @@ def test_pauses_leave_the_other_queries_alone(counting: bool, by_rows: bool, new
     trial = PauseTrial(asks, texts(newcomers(asks, 3)), new_ones_go, counting, rest=2)
     assert pushes_of(trial) == 18
     pauses = measure_pauses(trial, feed, 2, rounds=2)
-    assert [len(pauses.added), len(pauses.dropped), len(pauses.survivors)] == [2, 2, 5 if new_ones_go else 2]
+    assert [len(pauses.added), len(pauses.dropped), len(pauses.survivors)] == [3, 3, 5 if new_ones_go else 2]
     pushed = [stream.head(int(np.searchsorted(stream.ts, 20 * 20))) for stream in (a, b)]
     expected = naive_counts(asks, *pushed)
     assert pauses.survivors == {place: expected[place] for place in pauses.survivors}
@@ -270,9 +270,9 @@ def test_pauses_are_tried_for_all_kinds_of_newcomers() -> None:
 
 
 def test_a_pause_is_the_longest_that_a_change_makes_a_push_take_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fastest of several runs counts, and the first change does not."""
+    """The fastest of several runs counts."""
     took = {
-        True: [[9, 9, 9, 9, 5, 2, 3, 7], [9, 9, 9, 9, 4, 4, 9, 9]],
+        True: [[3, 3, 2, 2, 5, 2, 3, 7], [9, 9, 9, 9, 4, 4, 9, 9]],
         False: [[1, 1, 1, 1, 1, 1, 1, 2], [1, 1, 1, 1, 2, 1, 9, 1]],
     }
 
@@ -282,8 +282,8 @@ def test_a_pause_is_the_longest_that_a_change_makes_a_push_take_more(monkeypatch
     monkeypatch.setattr(Run, "all_pushes", all_pushes)
     asks = even_windows(2, 50)
     pauses = measure_pauses(PauseTrial(asks, texts(asks)), Feed([]), 0, rounds=2)
-    assert pauses.added == pytest.approx([3])
-    assert pauses.dropped == pytest.approx([6])
+    assert pauses.added == pytest.approx([2, 3])
+    assert pauses.dropped == pytest.approx([1, 6])
     assert pauses.ordinary == pytest.approx(1)
 
 
@@ -423,7 +423,7 @@ def test_sharing_bench_on_tiny_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "W1 to W3, windows W*i/N", "4 queries, against a join each", "4 queries, against sharing by hand",
         "W4, counted", "6 queries with selections", "few queries, rows delivered",
         "RANGE and ROWS windows", "three streams, windows W*i/N", "windows over one stream",
-        *(f"adding and dropping among 6 queries, {name}" for name in trials(6, 3)),
+        *(f"adding and dropping among 6 queries, {name}" for name in trials(6, 2)),
         "figures 17 and 18, separate, nested loops", "figure 19, separate, nested loops",
     ]  # fmt: skip
     assert all(line["value"] > 0 for line in kept["lines"] if line["unit"] in ("rows/s", "x"))
