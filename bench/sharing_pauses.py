@@ -127,7 +127,7 @@ def pushes_of(trial: PauseTrial) -> int:
 
 
 def measure_pauses(trial: PauseTrial, feed: Feed, filling: int, rounds: int, sharing: str = "auto") -> Pauses:
-    """`filling` slices of the feed come first. What is compiled may be loaded in the first of several runs."""
+    """`filling` slices of the feed come first. What is compiled may be loaded in the first of the runs."""
     leaving = np.random.default_rng(7).permutation(len(trial.asks))[: len(trial.new)].tolist()
     seconds: dict[bool, list[list[float]]] = {True: [], False: []}
     survivors: dict[int, int] = {}
