@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test check slow bench clean
+.PHONY: install run test check slow mutants bench clean
 
 install: $(STAMP)
 
@@ -24,6 +24,11 @@ test: install
 slow: install
 	$(BIN)/python -m pytest -m slow
 
+# Wrong versions of the engine that some test ought to notice, a new sample each time: make mutants SAMPLE=300
+SAMPLE ?= 40
+mutants: install
+	PYTHONPATH=tests $(BIN)/python -m mutants.main --sample $(SAMPLE)
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,5 +39,5 @@ bench: install
 	$(BIN)/penstock bench
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,6 +36,15 @@ def _shipped_weights(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["PENSTOCK_HOME"] = str(tmp_path_factory.mktemp("penstock-home"))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _kept_promises() -> Iterator[None]:
+    """Wherever rows and promises flow in a test, nobody breaks his word."""
+    from kept_promises import kept_promises
+
+    with kept_promises():
+        yield
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real streams; they are not part of the repository."""

@@ -319,8 +319,6 @@ class Drive:
                 assert batch.ts[0] >= last, "results out of time order"
                 columns = [batch.column(i).to_pylist() for i in range(batch.width)]
                 self.results[name] += list(zip(batch.ts.tolist(), *columns, strict=True))
-            if self.results[name] and queue.batches:
-                assert queue.punctuation <= self.results[name][-1][0]
 
     def expected(self, ask: Ask) -> Counter[tuple[int, ...]]:
         return naive(self.setting, ask, *self.rows)
