@@ -24,6 +24,7 @@ from penstock.engine.operators.side import Side
 from penstock.engine.plan import Band, CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
 from penstock.engine.window import FOREVER
 
+from .arrange_joins import ENTER_GAIN
 from .choose_indexes import choose_index
 from .description import Description, measured_line
 from .explain import (
@@ -60,6 +61,8 @@ from .workload import IndependentShares, Probed, Workload
 from .write_rate import write_rate
 
 NAMES = ("left", "right")
+AUTO = ("mem-opt", "cpu-opt", "unshared", "by kind")
+"""What `auto` chooses from."""
 
 
 KEPT_BY = {"slices": "ages", "parts": "lifetime", "shelves": "lifetime", "joins": "query"}
@@ -157,7 +160,10 @@ class SharedJoins:
             shown.below.append(self._side(layout, side, expected, load, probed[side.number], kinds))
         shown.data["sides"] = [side.data for side in shown.below]
         title = "costs" if seen_costs is None else "costs, estimated and at the measured rates"
-        shown.below.append(Description(title, lines=cost_table(costs, seen_costs, layout.priced_as)))
+        lines = cost_table(costs, seen_costs, layout.priced_as)
+        if group.strategy == "auto":
+            lines += why_it_stays(costs if seen_costs is None else seen_costs, layout.priced_as)
+        shown.below.append(Description(title, lines=lines))
         return shown
 
     def others_by_kind(self, group: Group) -> list[str]:
@@ -363,6 +369,19 @@ def differs_in_kind(one: Group, two: Group) -> bool:
         if isinstance(common, CommonJoin)
     ]
     return len(bare) == 2 and bare[0] == bare[1]
+
+
+def why_it_stays(costs: dict[str, StrategyCost], runs: str) -> list[str]:
+    """With `auto`, what runs although another of its strategies is priced below it, in a line."""
+    cheaper = [name for name in AUTO if name in costs and costs[name].cores < costs[runs].cores]
+    if not cheaper:
+        return []
+    least = min(cheaper, key=lambda name: costs[name].cores)
+    return [
+        f"{runs} runs: auto goes over to {least}, which keeps "
+        f"{costs[least].state_rows / costs[runs].state_rows:.2f} times its rows, only when that saves "
+        f"{ENTER_GAIN:.0%} at measured rates"
+    ]
 
 
 def condition_of(group: Group) -> Band | None:
