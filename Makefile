@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test check slow mutants bench clean
+.PHONY: install run test lowest check slow mutants bench clean
 
 install: $(STAMP)
 
@@ -20,6 +21,13 @@ run: install
 # Three processes on two cores: the one with the tests of Spark waits for most of its time.
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not slow'
+
+# Every test with the lowest versions that pyproject.toml allows.
+lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) tests/lowest.py > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/lowest.txt -e '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n 3 --dist loadgroup -m 'not slow'
 
 slow: install
 	$(BIN)/python -m pytest -m slow
@@ -39,5 +47,5 @@ bench: install
 	$(BIN)/penstock bench
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants
+	rm -rf $(VENV) $(LOWEST) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
