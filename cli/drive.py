@@ -26,8 +26,8 @@ class Driver:
         self._engine = engine
         self._failed: set[str] = set()
 
-    def run(self, steps: Iterable[Step], on_step: Callable[[], None]) -> None:
-        """All steps, then the end of the streams."""
+    def run(self, steps: Iterable[Step], on_step: Callable[[], None], drain: bool = False) -> None:
+        """All steps, then the end of the streams; drain: when all bounded windows are empty."""
         for step in steps:
             if step.batch is not None:
                 self._push(step.stream, step.batch)
@@ -37,7 +37,7 @@ class Driver:
             on_step()
             if len(self._failed) == len(self._engine.queries):
                 return
-        self._guard(self._engine.close)
+        self._guard(partial(self._engine.close, drain=drain))
 
     def _push(self, stream: str, batch: Batch) -> None:
         """Rows into a stream; if one is bad those before it still go in, so that batches do not matter."""

@@ -50,6 +50,7 @@ times without a zone are UTC. Rows in messages count from 1, the header left out
 @click.option(
     "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
 )
+@click.option("--drain", is_flag=True, help="At the end let time pass until all bounded windows are empty.")
 @click.option("-q", "--quiet", is_flag=True, help="No notes and no summary on standard error.")
 def run(
     queries: str,
@@ -63,6 +64,7 @@ def run(
     modes: str | Mapping[str, str],
     optimize: str,
     speed: float | None,
+    drain: bool,
     quiet: bool,
 ) -> None:
     """Run the queries of a file over streams read from files.
@@ -103,7 +105,7 @@ def run(
         from penstock.connectors.merge import read_in_time_order, replay
 
         steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)
-        driver.run(steps, update)
+        driver.run(steps, update, drain)
     if not quiet:
         for line in summarise(engine, driver, results, time.perf_counter() - started):
             note(line)

@@ -51,10 +51,20 @@ class Hops:
         return ts - (ts - self.origin) % self.size
 
     def over(self, *queues: Queue) -> int:
-        """The last boundary of which all rows of all queues have come; BEGINNING if there is none yet."""
-        if min(queue.punctuation for queue in queues) <= BEGINNING:
-            return BEGINNING
-        return self.last(min(queue.punctuation - (not queue.closed) for queue in queues))
+        """The last boundary of which all rows of all queues have come; BEGINNING if there is none yet.
+
+        Where the input has ended that is the one which sees its last rows.
+        """
+        over = FOREVER
+        for queue in queues:
+            if queue.punctuation <= BEGINNING:
+                return BEGINNING
+            over = min(over, self.known(queue.punctuation, queue.closed))
+        return over
+
+    def known(self, come: int, closed: bool) -> int:
+        """The last boundary that is over when time has come so far, or has ended there."""
+        return self.first(come) if closed else self.last(come - 1)
 
     def pass_time(self, queues: Sequence[Queue], output: Outlet, early: bool = False) -> bool:
         """All rows of the queues are worked up to the last boundary that is over: promise that, and the end.

@@ -49,6 +49,8 @@ class PaneMember:
     found: int = 0
     next_hop: int = FOREVER
     """FOREVER: not known yet."""
+    last_hop: int = FOREVER
+    """The last boundary to answer at."""
     exact_from: int = BEGINNING
     """Before this, rows may be missing or too many."""
     is_quiet: bool = False

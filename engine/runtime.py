@@ -20,6 +20,7 @@ from .arrange import Arrange
 from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
+from .end_of_input import end_of, set_ends
 from .errors import DataError
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
@@ -182,6 +183,13 @@ class Runtime:
             self._owners[operator] = pipeline
             self._ready.enter(operator)
 
+    def give_first(self, pipeline: Pipeline) -> None:
+        """Let a query that began on streams with rows give what it found then at once."""
+        if pipeline.started and not self._working:
+            self._began = self._clock()
+            self.runs += 1
+            self._work()
+
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
         self.heirs.drop(name)
@@ -279,9 +287,13 @@ class Runtime:
             ingest.advance(ts)
         self.run()
 
-    def close(self) -> None:
-        """End every stream, at the latest ts seen on any."""
+    def close(self, drain: bool = False) -> None:
+        """End every stream, at the latest ts seen on any; drain: when all bounded windows are empty."""
         latest = max((ingest.last_ts for ingest in self.streams.values()), default=BEGINNING)
+        running = [*self.pipelines.values(), *self.heirs.pipelines]
+        if drain:
+            latest = max(latest, *(end_of(one.plan, self.streams, True) for one in running))
+        set_ends(running, self.streams, drain)
         self._begin_time()
         for ingest in self.streams.values():
             ingest.advance(latest)

@@ -76,6 +76,11 @@ class Succession:
         self._runtime._start(heir, counting=False)  # counting or not, the sink will be that of the query
         self._heirs[name] = Heir(heir, exact_from, done, netting)
 
+    @property
+    def pipelines(self) -> list[Pipeline]:
+        """The plans that are catching up."""
+        return [heir.pipeline for heir in self._heirs.values()]
+
     def find(self, name: str) -> Pipeline | None:
         """The plan of that name that is catching up, or the query that it has become."""
         query = name.removesuffix(NEXT)

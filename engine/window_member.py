@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .member import Member
 from .plan import StoredWindowNode
 from .queue import BEGINNING
-from .window import MAX_TS
+from .window import FOREVER, MAX_TS
 
 if TYPE_CHECKING:
     from .pipeline import Part
@@ -28,6 +28,8 @@ class WindowMember(Member):
     """Of a hopping query: the first boundary it is told of."""
     begun: bool = False
     """Whether it has been told of that."""
+    last_hop: int = FOREVER
+    """Of a hopping query: the last boundary it is told of."""
     number: int = 0
     """Of rows that are given whole at each boundary: that of the first which the next one may see."""
 
@@ -55,10 +57,14 @@ class WindowMember(Member):
         hops = self.node.hops
         return now if hops is None or now <= BEGINNING else hops.last(now - 1) + 1
 
+    def last_boundary(self, now: int) -> int:
+        """The last boundary of a hopping query that it is told of if time ends with `now`."""
+        return now if self.node.hops is None else min(self.node.hops.first(now), self.last_hop)
+
     def close(self, now: int) -> None:
         """Nothing follows, and time ends with `now`."""
         if self.node.hops is not None and now > BEGINNING:
-            self.promise(now + 1)
+            self.output.promise(self.node.hops.first(now) + 1)
         self.output.close()
 
     @property

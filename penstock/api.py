@@ -222,12 +222,15 @@ class Engine:
         with self._working():
             self._runtime.advance(to_microseconds(ts))
 
-    def close(self) -> None:
-        """End the streams: whatever is pending comes out. Results can still be read."""
+    def close(self, *, drain: bool = False) -> None:
+        """End the streams: whatever is pending comes out, of hopping queries the hop that is not over too.
+
+        `drain`: time goes on until all bounded windows are empty. Results can still be read.
+        """
         if not self._closed:
             self._closed = True
             with self._working():
-                self._runtime.close()
+                self._runtime.close(drain)
 
     def __enter__(self) -> Engine:
         return self
@@ -426,6 +429,8 @@ class Engine:
         self._queries[name.lower()] = query
         self._adapter.add(query, alone)
         self._count_lateness(query, 1)
+        with self._working():
+            self._runtime.give_first(pipeline)
         return query
 
     def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:

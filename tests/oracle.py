@@ -102,6 +102,18 @@ class Oracle:
         return Counter(plain(row) for row in self._con.execute(sql).fetchall())
 
 
+def longest_window(references: list[Reference]) -> int:
+    """Of those that rows leave by themselves; 0 if there is none."""
+    return max((one.size or 0 for one in references if one.kind == "range"), default=0)
+
+
+def last_hop(times: list[int], passed: int, hop: int, origin: int) -> int:
+    """The boundary at which a hopping query ends: the first at or after its last row, at one of these times,
+    or the last one by when time had passed already."""
+    end = max(times)
+    return max(end + (origin - end) % hop, passed - (passed - origin) % hop)
+
+
 def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """A row that compares: NaN equals itself, -0.0 is 0.0."""
     return tuple("NaN" if value != value else value for value in row)

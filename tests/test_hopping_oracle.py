@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import plain, rows_of
+from oracle import last_hop, longest_window, plain, rows_of
+from query_trees import Trees
 from test_changes_oracle import drawn_tree, drive, expected, make_engine, make_oracle, same
 
 import penstock
@@ -19,6 +21,31 @@ def complete_of(query: penstock.Query) -> dict[int, Counter[Any]]:
     for row in rows_of(query.results()):
         found.setdefault(row[0], Counter())[same(plain(row[1:]))] += 1
     return found
+
+
+def end_input(
+    draw: Any,
+    engine: penstock.Engine,
+    streams: dict[str, pa.Table],
+    trees: Trees,
+    hop: int,
+    origin: int,
+    most: int = 25,
+) -> int:
+    """Close the engine, drained or not, after time has passed or not: the last boundary with an answer."""
+    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
+    ahead = draw(st.sampled_from([None, None, 0, 1, most]))
+    if ahead is not None:
+        engine.advance(max(everything) + ahead)
+        engine._runtime._check()
+    read = {one.stream for one in trees.references}
+    passed = min(engine._runtime.streams[name].watermark for name in read)
+    drain = draw(st.booleans())
+    engine.close(drain=drain)
+    engine._runtime._check()
+    longest = longest_window(trees.references) if drain else 0
+    times = [ts + longest for name in read for ts in streams[name]["ts"].to_pylist()]
+    return last_hop(times, passed, hop, origin)
 
 
 @settings(max_examples=80)
@@ -38,10 +65,7 @@ def test_every_hop_oracle(data: st.DataObject) -> None:
     if not times:
         assert complete.results().num_rows == 0
         return
-    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
-    end = max(everything) + draw(st.sampled_from([0, 1, 25]))
-    engine.advance(end)
-    engine.close()
+    end = end_input(draw, engine, streams, trees, hop, origin)
     found, oracle = complete_of(complete), make_oracle(streams, trees)
     first = min(times) + (origin - min(times)) % hop
     answer: Counter[Any] = Counter()

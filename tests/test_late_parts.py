@@ -94,6 +94,98 @@ def check(draw: Any, query: penstock.Query, oracle: Any, drawn: Drawn, instants:
         assert +answer == expected(oracle, drawn.duck, instant), f"{drawn.penstock} at {instant}"
 
 
+@settings(max_examples=60)
+@given(st.data())
+def test_what_was_there_is_given_at_once_oracle(data: st.DataObject) -> None:
+    """A query that is exact from where its streams stand has given what its windows hold there by the time
+    it has begun: nobody pushes a row or advances time."""
+    draw = data.draw
+    streams = {"a": draw(arrivals(20)), "b": draw(arrivals(20))}
+    trees = Trees(draw, list(streams), windows=("range", "range", "unbounded"))
+    query = trees.tree(draw(st.integers(0, 3)))
+    if not trees.references:
+        return
+    engine = make_engine(draw, draw(st.sampled_from([one for one in APPROACHES if one != "ita"])), streams)
+    read = {one.stream for one in trees.references}
+    engine.query(f"{above(draw, query).penstock} EMIT CHANGES")
+    for at in drive(draw, engine, streams):
+        if draw(st.integers(0, 2)) > 0:
+            continue
+        one = above(draw, query)
+        late = engine.query(f"{one.penstock} EMIT CHANGES")
+        now = min(engine._runtime.streams[name].watermark for name in read)
+        since = now if late.complete_from is None else micros(late)
+        if since > now or not any(at[name] for name in read):
+            continue
+        come = {name: table.slice(0, at[name]) for name, table in streams.items()}
+        answer = Counter({same(row): n for row, n in folded(rows_of(late.results()), now).items()})
+        assert answer == expected(make_oracle(come, trees), one.duck, now), f"{one.penstock} at {now}"
+
+
+def micros(query: penstock.Query) -> int:
+    since = query.complete_from
+    assert since is not None
+    return round((since - EPOCH).total_seconds() * 1e6)
+
+
+AT_ONCE = [
+    "SELECT k, COUNT(*) AS n, MAX(v) AS s FROM {a} GROUP BY k",
+    "SELECT COUNT(*) AS n, SUM(v) AS s FROM {a}",
+    "SELECT k, v FROM {a} WHERE v > 1",
+    "SELECT DISTINCT k, k AS v FROM {a}",
+    "SELECT a.k, b.v FROM {a} JOIN {b} ON a.k = b.k",
+    "SELECT a.k, b.v FROM {a} LEFT JOIN {b} ON a.k = b.k AND a.v < b.v",
+    "SELECT k, v FROM {a} EXCEPT ALL SELECT k, v + 1 FROM {b}",
+]
+
+
+@pytest.mark.parametrize("expiry", APPROACHES)
+@pytest.mark.parametrize("sql", AT_ONCE)
+def test_a_late_query_gives_its_first_answer_at_once(sql: str, expiry: str) -> None:
+    """Beside another like it, as of the last time there was, and once only.
+
+    ::
+
+        a, b     1   2     4         late begins: |==4==|, the row at 1 is in its window until 6
+    """
+    engine = penstock.Engine(expiry=expiry)
+    engine.execute("".join(f"CREATE STREAM {s} (ts TIMESTAMP, k BIGINT, v BIGINT);" for s in "ab"))
+    text = sql.format(a="a [RANGE 5 us]", b="b [RANGE 5 us]") + " EMIT CHANGES"
+    early = engine.query(text)
+    for ts in (1, 2, 4):
+        for stream in "ab":
+            engine.push(stream, {"ts": [ts], "k": [ts % 2], "v": [ts]})
+    late = engine.query(text)
+    assert micros(late) <= 5
+    first = rows_of(late.results())
+    assert first and {ts for ts, *_ in first} == {4}
+    changes = rows_of(early.results())
+    assert folded(first, 4) == folded(changes, 4)
+    engine.push("a", {"ts": [5], "k": [1], "v": [5]})
+    engine.advance(30)
+    engine.close()
+    first += rows_of(late.results())
+    changes += rows_of(early.results())
+    for instant in range(4, 13):
+        assert folded(first, instant) == folded(changes, instant), f"at {instant}"
+
+
+def test_a_first_answer_that_fails_stops_the_query_alone() -> None:
+    """The sum of what is there is no BIGINT: `query` gives the query, whose results say so."""
+    engine = penstock.Engine(expiry="nta")
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, v BIGINT)")
+    kept = engine.query("SELECT v FROM a [RANGE 5 us] EMIT CHANGES")
+    engine.push("a", {"ts": [1, 1], "v": [2**62, 2**62]})
+    late = engine.query("SELECT SUM(v) AS s FROM a [RANGE 5 us]", name="late")
+    assert [row[2] for row in rows_of(late.results())] == [None]  # the total before any row
+    with pytest.raises(penstock.DataError, match="`SUM`, in query `late`"):
+        late.results()
+    with pytest.raises(penstock.DataError, match="in query `late`"):
+        engine.push("a", {"ts": [2], "v": [1]})
+    engine.push("a", {"ts": [3], "v": [1]})
+    assert folded(rows_of(kept.results()), 3) == {(2**62,): 2, (1,): 2}
+
+
 @pytest.mark.parametrize("expiry", APPROACHES)
 def test_what_keeps_nothing_is_read_from_now_on(expiry: str) -> None:
     """A window below aggregates and the pairs of a join, which nobody can tell; they run once all the same.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import plain, rows_of
 from query_trees import Trees
 from test_changes_oracle import arrivals, drawn_tree, drive, expected, make_engine, make_oracle, same
-from test_hopping_oracle import complete_of
+from test_hopping_oracle import complete_of, end_input
 
 import penstock
 from penstock.optimizer.bind import bind_query
@@ -60,11 +60,7 @@ def test_every_mode_oracle_at_every_hop(data: st.DataObject) -> None:
     if not times:
         assert all(one.results().num_rows == 0 for _, _, one in running)
         return
-    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
-    end = max(everything) + draw(st.sampled_from([0, 1, 25]))
-    engine.advance(end)
-    engine._runtime._check()
-    engine.close()
+    end = end_input(draw, engine, streams, trees, hop, origin)
     oracle = make_oracle(streams, trees)
     boundaries = range(min(times) + (origin - min(times)) % hop, end + 1, hop)
     wanted = {boundary: expected(oracle, query.duck, boundary) for boundary in boundaries}
@@ -108,11 +104,7 @@ def test_gaps_oracle_in_every_mode(data: st.DataObject) -> None:
     times = [ts for name in read for ts in streams[name]["ts"].to_pylist()]
     if not times:
         return
-    everything = [ts for table in streams.values() for ts in table["ts"].to_pylist()]
-    end = max(everything) + draw(st.sampled_from([0, 1, 25, 1_000_000]))
-    engine.advance(end)
-    engine._runtime._check()
-    engine.close()
+    end = end_input(draw, engine, streams, trees, hop, 0, 1_000_000)
     firsts = {ts + -ts % hop for ts in times}
     boundaries = sorted({at for one in firsts for at in range(one, one + 12 + 2 * hop, hop) if at <= end})
     oracle = make_oracle(streams, trees)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import Oracle, Reference, plain, rows_of
+from oracle import Oracle, Reference, last_hop, plain, rows_of
 from test_changes_oracle import expected, same
 from test_hopping_oracle import complete_of
 
@@ -138,10 +138,13 @@ def test_every_hop_oracle(data: st.DataObject) -> None:
         assert complete.results().num_rows == delta.results().num_rows == 0
         return
     times = table["ts"].to_pylist()
-    end = times[-1] + draw(st.sampled_from([0, 1, 25, 90]))
-    engine.advance(end)
-    engine.close()
+    ahead, drain = draw(st.sampled_from([None, None, 0, 1, 25, 90])), draw(st.booleans())
+    if ahead is not None:
+        engine.advance(times[-1] + ahead)
+    passed = engine._runtime.streams["a"].watermark
+    engine.close(drain=drain)
     engine._runtime._check()
+    end = last_hop([times[-1] + (one.size if drain else 0)], passed, one.hop, one.origin)
     found, changes, oracle = complete_of(complete), folds(delta), oracle_of(table, one.size)
     answer: Counter[Any] = Counter()
     for boundary in one.boundaries(times[0], end):
@@ -203,10 +206,13 @@ def test_queries_that_come_and_go(data: st.DataObject) -> None:
     if not table.num_rows:
         return
     times = table["ts"].to_pylist()
-    end = times[-1] + 60
-    engine.advance(end)
-    engine.close()
+    ahead, drain = draw(st.sampled_from([None, 60])), draw(st.booleans())
+    if ahead is not None:
+        engine.advance(times[-1] + ahead)
+    passed = engine._runtime.streams["a"].watermark
+    engine.close(drain=drain)
     for one, complete, delta in running:
+        end = last_hop([times[-1] + (one.size if drain else 0)], passed, one.hop, one.origin)
         found, changes, oracle = complete_of(complete), folds(delta), oracle_of(table, one.size)
         for boundary in one.boundaries(exact_from(complete, times[0]), end):
             wanted = expected(oracle, one.duck, boundary)
@@ -218,6 +224,7 @@ def test_queries_that_come_and_go(data: st.DataObject) -> None:
                     answer[row] += diff
             wanted = expected(oracle, one.duck, boundary)
             assert Counter({row: n for row, n in answer.items() if n}) == wanted, f"delta, {one.penstock}"
+        assert max([*found, *(ts for ts, _, _ in changes)], default=end) <= end, f"after {end}"
 
 
 def exact_from(query: penstock.Query, first: int) -> int:

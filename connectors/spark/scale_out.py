@@ -10,7 +10,8 @@ crash, and when executors come and go, batches are given again, and results are 
 
 Time. A bucket hears of it from its own rows, less the delay of `withWatermark`, and from Spark's watermark,
 which is that of all rows of the batches before. So results may wait for the next batch, also one without
-rows, and those that wait for time to pass come out in a run that has reached it. A row is late if it is
+rows, and those that wait for time to pass come out in a run that has reached it. There is no end of
+the input: the answer of a hop that Spark's watermark has not passed waits for more. A row is late if it is
 older than Spark's watermark, or than its own stream in its bucket less the delay: never if an engine that
 had all rows in the same batches would take it. Late rows stop the query, or with LATE DROP are dropped, and
 it is not Spark that drops them: it would do so in silence.

@@ -25,9 +25,14 @@ An exception in a batch stops the streaming query. The engine has taken in part 
 let go; a restart of the query, in this process or another, is a start like any other. So it is with a query
 of ours that fails on the data: taken out of `queries`, the others go on.
 
-A bounded input ends while rows are still held, for slack or because the other stream has not come as far.
-`close` brings out their results as those of batch N+1; should the query be started again with more input,
-the true batch N+1 replaces them.
+A bounded input ends while rows are still held, for slack or because the other stream has not come as far,
+and within a hop. `close` brings out their results, and the answer of the hop as far as it goes, as those of
+batch N+1, from an engine that is then let go. Should the query be started again with more input, it goes on
+from the state after N, and the true batch N+1 replaces all of that: the hop comes again, whole, in the batch
+that brings time beyond it, or once more as far as it goes with the next `close`.
+
+    hop 10, batches     0: rows at 1, 11    close: hop 10 was of batch 0, hop 20 is of batch 1
+    again with          1: rows at 12       of batch 1 there is nothing; close: hop 20 is of batch 2
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from ..net_changes import cancel_equal, net_changes
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue
 from ..types import SqlType
+from ..window import FOREVER
 
 CHUNK_ROWS = 32_768
 
@@ -49,6 +50,8 @@ class HopAnswer:
         self._answer: Batch | None = None
         self._next: int | None = None
         """The next boundary to answer at."""
+        self.last_hop = FOREVER
+        """The last boundary to answer at."""
         self.flips = 0
         """Changes that cancelled within a hop."""
 
@@ -57,6 +60,7 @@ class HopAnswer:
         worked = False
         going_on = [queue for queue in self.inputs if not queue.closed]
         over = min(queue.punctuation for queue in going_on or self.inputs[-1:]) - 1  # a table ends at once
+        over = min(over, self.last_hop)
         self._find_next(over)
         while self._next is not None and self._next <= over and quantum > 0:
             changes = queue.take(self._next, True)

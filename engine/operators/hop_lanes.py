@@ -44,6 +44,11 @@ class HopLane(Lane):
     since: int
     is_new: bool
 
+    @property
+    def last_hop(self) -> int:
+        """The last boundary of any of them."""
+        return max(one.last_hop for one in self.members if isinstance(one, WindowMember))
+
     def before(self, told: int) -> int:
         """The last boundary they know of, if time has been told of up to here."""
         if self.is_new and self.since > BEGINNING:

@@ -84,6 +84,8 @@ class PaneAggregate:
         self._kept_edges = 0
         self._is_stale = True
         """Whether members have come or gone since `_take_in`."""
+        self._last_hop: NDArray | None = None
+        """Of the members, if some have one."""
         self._windows: dict[int, PaneWindow] = {}
         """By the edge they begin at; of the instant that is being answered."""
         self._calls: dict[PaneCall, PaneCall] = {}
@@ -132,11 +134,27 @@ class PaneAggregate:
         self._size = np.array([node.size for node in nodes], np.int64)
         self._next_hop = np.array([member.next_hop for member in self.members], np.int64)
         self._promised = np.array([member.output.punctuation for member in self.members], np.int64)
-        self._next_due = int(self._next_hop.min(initial=FOREVER))
+        self._find_last_hops()
+        self._next_due = self._find_due()
         self._is_waiting = any(member.next_hop == FOREVER for member in self.members)
         panes = self.panes
         if panes.is_open and nodes:
             self._next_edge = self._edges.at_or_after(max(panes.last_ts, panes.opened_at + 1))
+
+    def end(self) -> None:
+        """Members have been told of their last boundaries."""
+        self._is_stale = True
+
+    def _find_last_hops(self) -> None:
+        last = np.array([member.last_hop for member in self.members], np.int64)
+        self._last_hop = last if (last != FOREVER).any() else None
+
+    def _find_due(self) -> int:
+        """The next boundary at which some member answers."""
+        next_hop = self._next_hop
+        if self._last_hop is not None:
+            next_hop = next_hop[next_hop <= self._last_hop]
+        return int(next_hop.min(initial=FOREVER))
 
     def _await_first_hops(self, over: int) -> None:
         """See which members have their first boundary now: rows have come, and none before them can."""
@@ -146,7 +164,7 @@ class PaneAggregate:
             first = member.first_hop()
             if first is not None and (first <= over or self.counters.rows_in):
                 member.next_hop = self._next_hop[place] = first
-                self._next_due = min(self._next_due, first)
+                self._next_due = self._find_due()
         self._is_waiting = any(member.next_hop == FOREVER for member in self.members)
 
     # -- rows and time ------------------------------------------------------------------------------
@@ -167,9 +185,11 @@ class PaneAggregate:
             worked = True
         if self._batch is not None or queue.batches:
             return True
-        over = queue.punctuation if queue.closed else queue.punctuation - 1
+        over = queue.punctuation - 1
         if queue.punctuation == BEGINNING:
             over = BEGINNING
+        elif queue.closed:
+            over = max((one.node.hops.first(queue.punctuation) for one in self.members), default=over + 1)
         return self._pass_time(over, quantum) or worked
 
     def _begin(self, batch: Batch) -> None:
@@ -280,6 +300,8 @@ class PaneAggregate:
         """All rows up to `over` have come: answer at the boundaries until then, and promise them."""
         queue = self.inputs[0]
         worked = False
+        if queue.closed:
+            self._end(queue.punctuation)
         if self._is_waiting and self.members:
             self._await_first_hops(over)
         if self.panes.is_open and self._next_edge <= over:
@@ -299,6 +321,13 @@ class PaneAggregate:
             self.output.close()
             worked = True
         return worked
+
+    def _end(self, now: int) -> None:
+        """Time has ended: each member answers at one boundary at or after that at most."""
+        for member in self.members:
+            member.last_hop = min(member.last_hop, member.node.hops.first(now))
+        self._find_last_hops()
+        self._next_due = self._find_due()
 
     def _promise(self, over: int) -> bool:
         """Tell each member how far its answers are whole: beyond the last boundary that is over."""
@@ -335,7 +364,7 @@ class PaneAggregate:
                 said += answer.length
                 self._put(member, answer)
         self._windows = {}
-        self._next_due = int(self._next_hop.min(initial=FOREVER))
+        self._next_due = self._find_due()
         for member, reason in failed:
             self._fail(member, reason)
         self._forget(until)
@@ -376,7 +405,7 @@ class PaneAggregate:
         self._next_hop[known] = np.maximum(self._next_hop, ahead)[known]
         for member, next_hop in zip(self.members, self._next_hop.tolist(), strict=True):
             member.next_hop = next_hop
-        self._next_due = int(self._next_hop.min(initial=FOREVER))
+        self._next_due = self._find_due()
 
     def _starts(self, first: NDArray) -> NDArray:
         """When windows of members begin, from these first ones on, up to the last edge."""

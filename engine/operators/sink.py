@@ -23,6 +23,7 @@ from ..queue import BEGINNING, Outlet, Queue, nobody
 from ..static_table import TABLE_TIME
 from ..stream_clock import StreamClock
 from ..types import SqlType
+from ..window import FOREVER
 
 Subscriber = Callable[[pa.RecordBatch], None]
 Netting = Literal["none", "between", "all"]
@@ -84,6 +85,8 @@ class Sink:
         self.hold: Callable[[], None] = nobody
         """Called when there are changes that `settle` has to bring out."""
         self.clock: StreamClock | None = None
+        self.last_hop = FOREVER
+        """Of a hopping query: nothing is given after this."""
         self.begins: Callable[[], int | None] = nobody
         """The first time there is an answer at, as far as that is known."""
         self.stream_delays = Delays()
@@ -197,6 +200,8 @@ class Sink:
             first = self.begins()
             if first is not None and batch.ts[0] < first:  # a hop before the query began
                 batch = batch.slice(int(batch.ts.searchsorted(first)), batch.length)
+        if batch.length and batch.ts[-1] > self.last_hop:  # what others go on with
+            batch = batch.slice(0, int(batch.ts.searchsorted(self.last_hop, side="right")))
         if not batch.length:
             return
         self.counters.rows_in += batch.length

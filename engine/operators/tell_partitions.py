@@ -122,8 +122,17 @@ class PartitionTeller:
                 self._may_forget = True
                 refs, views = self.rows.refs_at(self.places), Views()
                 self._tell_sliding(first, refs, views)
-                self._tell_hops(until, refs, views)
+                for member in self.members:
+                    self._tell_hops(member, min(until - 1, member.last_hop), refs, views)
         self._told = max(self._told, until)
+
+    def tell_last(self, now: int) -> None:
+        """Give members of hopping queries what the boundary sees at which they end, when time has ended."""
+        if self.members:
+            self._may_forget = True
+            refs, views = self.rows.refs_at(self.places), Views()
+            for member in self.members:
+                self._tell_hops(member, member.last_boundary(now), refs, views)
 
     def _has_hops(self, until: int) -> bool:
         """Whether some boundary is over below a time, of which nobody has been told."""
@@ -144,22 +153,21 @@ class PartitionTeller:
                     found[key] = ts, sign, refs[rows]
                 self.rows.give(member, views, *found[key], is_apart=True)
 
-    def _tell_hops(self, until: int, refs: NDArray, views: Views) -> None:
-        """Let members of hopping queries know of the boundaries below a time, of which all rows have come."""
-        for member in self.members:
-            hops = member.node.hops
-            if hops is None or hops.last(until - 1) <= hops.last(self._told - 1) or not len(refs):
-                continue
-            if member.node.whole:
-                self._show(member, until, refs, views)
-            else:
-                first, end = self._first(member), self._after(hops.last(until - 1))
-                begin = self._known_to(member) if member.begun else first
-                at = np.maximum(hops.up(self._ts), member.since)
-                partitions = self._partitions[member.node.partition]
-                ts, sign, rows = partitions.changes(member.node.size, at, begin, end, first)
-                self.rows.give(member, views, ts, sign, refs[rows], is_apart=True)
-            member.begun = True
+    def _tell_hops(self, member: WindowMember, over: int, refs: NDArray, views: Views) -> None:
+        """Let a member of a hopping query know of the boundaries up to a time, which are over."""
+        hops = member.node.hops
+        if hops is None or hops.last(over) <= hops.last(self._told - 1) or not len(refs):
+            return
+        if member.node.whole:
+            self._show(member, over + 1, refs, views)
+        else:
+            first, end = self._first(member), self._after(hops.last(over))
+            begin = self._known_to(member) if member.begun else first
+            at = np.maximum(hops.up(self._ts), member.since)
+            partitions = self._partitions[member.node.partition]
+            ts, sign, rows = partitions.changes(member.node.size, at, begin, end, first)
+            self.rows.give(member, views, ts, sign, refs[rows], is_apart=True)
+        member.begun = True
 
     def _show(self, member: WindowMember, until: int, refs: NDArray, views: Views) -> None:
         """Give a member what is in its window at each boundary below a time."""

@@ -176,11 +176,15 @@ class RangeTeller:
         runs.put(side.ts[batch], side.refs[batch], *tags)
         return runs.in_order()
 
-    def tell_hops(self, over: int) -> None:
+    def tell_last(self, now: int) -> None:
+        """Let members of hopping queries know of the boundary at which they end, when time has ended."""
+        self.tell_hops(now, True)
+
+    def tell_hops(self, over: int, closed: bool = False) -> None:
         """Let members of hopping queries know of the boundaries up to a time, of which all rows have come."""
         is_new = False
         for lane in self._hop_lanes:
-            end = lane.hops.last(over)
+            end = lane.hops.last(min(lane.hops.first(over) if closed else over, lane.last_hop))
             if end <= lane.before(self.told):
                 continue
             if lane.whole:

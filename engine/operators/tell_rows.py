@@ -77,8 +77,15 @@ class RowsTeller:
         below a time."""
         views: Views = {}
         self._tell_sliding(begin, end, views)
-        self._tell_hops(until, views)
+        for member in self._hopping:
+            self._tell_hops(member, min(until - 1, member.last_hop), views)
         self._told = max(self._told, until)
+
+    def tell_last(self, now: int) -> None:
+        """Give members of hopping queries what the boundary sees at which they end, when time has ended."""
+        views: Views = {}
+        for member in self._hopping:
+            self._tell_hops(member, member.last_boundary(now), views)
 
     def _tell_sliding(self, begin: int, end: int, views: Views) -> None:
         members = [one for one in self._sliding if one.first < end]
@@ -110,27 +117,24 @@ class RowsTeller:
         at = np.where(sign < 0, places - first, places - begin + len(leaving))
         return times, sign, np.concatenate([leaving, entering])[at]
 
-    def _tell_hops(self, until: int, views: Views) -> None:
-        """Let members of hopping queries know of the boundaries below a time, of which all rows have come."""
-        for member in self._hopping:
-            hops, size = member.node.hops, member.node.size
-            if hops is None or hops.last(until - 1) <= hops.last(self._told - 1):
-                continue
-            if member.first >= self.rows.come:
-                continue
-            if member.node.whole:
-                for boundary in self._boundaries(member, hops, until):
-                    end = self._place(member, boundary)
-                    self.rows.show_run(member, views, boundary, max(member.first, end - size), end)
-            else:
-                begin, end = self.known_to(member), self._place(member, hops.last(until - 1))
-                first = max(member.first, begin - size)
-                if not member.begun:  # it has no rows to lose
-                    begin = first = member.first
-                if begin < end:
-                    at = np.maximum(hops.up(self.rows.times_between(begin, end)), member.since)
-                    self.rows.give(member, views, *self._displaced(at, begin, size, first, self.rows.offset))
-            member.begun = True
+    def _tell_hops(self, member: WindowMember, over: int, views: Views) -> None:
+        """Let a member of a hopping query know of the boundaries up to a time, which are over."""
+        hops, size = member.node.hops, member.node.size
+        if hops is None or hops.last(over) <= hops.last(self._told - 1) or member.first >= self.rows.come:
+            return
+        if member.node.whole:
+            for boundary in self._boundaries(member, hops, over + 1):
+                end = self._place(member, boundary)
+                self.rows.show_run(member, views, boundary, max(member.first, end - size), end)
+        else:
+            begin, end = self.known_to(member), self._place(member, hops.last(over))
+            first = max(member.first, begin - size)
+            if not member.begun:  # it has no rows to lose
+                begin = first = member.first
+            if begin < end:
+                at = np.maximum(hops.up(self.rows.times_between(begin, end)), member.since)
+                self.rows.give(member, views, *self._displaced(at, begin, size, first, self.rows.offset))
+        member.begun = True
 
     def _boundaries(self, member: WindowMember, hops: Hops, until: int) -> Iterable[int]:
         """Those from what was told on, and below a time, at which a member is given its window."""

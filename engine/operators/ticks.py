@@ -21,6 +21,7 @@ from ..batch import NO_ROWS, Batch
 from ..hops import Hops
 from ..operator import Counters, Stateless
 from ..queue import BEGINNING, Outlet, Queue
+from ..window import FOREVER
 
 CHUNK_ROWS = 32_768
 
@@ -47,6 +48,8 @@ class Ticks(Stateless):
         self.counters = Counters()
         self._hops = hops
         self._first_hop = first_hop
+        self.last_hop = FOREVER
+        """The last boundary there is."""
         self._next: int | None = None
         self._reach = None if window is None else -(-window // hops.size) * hops.size
         """How long after its boundary a row may still be seen to have left."""
@@ -58,7 +61,7 @@ class Ticks(Stateless):
     def step(self, quantum: int) -> bool:
         output = self.output
         self._read()
-        over = self._hops.over(*self.inputs)
+        over = min(self._hops.over(*self.inputs), self.last_hop)
         if self._next is None:
             first = self._first_hop()
             self._next = None if first is None or first > over else first  # else an earlier row may come

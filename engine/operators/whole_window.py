@@ -26,7 +26,7 @@ from ..queue import BEGINNING, Outlet, Queue
 from ..row_times import RowTimes
 from ..store import new_column, slide
 from ..types import SqlType
-from ..window import Window
+from ..window import FOREVER, Window
 from .rows_window import displacing
 
 
@@ -59,12 +59,14 @@ class WholeWindow:
         """Of a window per partition: its rows at the boundary before."""
         self._next: int | None = None
         """The next boundary with rows; None: not before a row comes."""
+        self.last_hop = FOREVER
+        """The last boundary there is."""
         self.filled: int | None = None
         """When a ROWS window first held as many rows as it can; None: not yet, or partitioned."""
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
-        over = self._hops.over(*self.inputs)
+        over = min(self._hops.over(*self.inputs), self.last_hop)
         worked = False
         while quantum > 0:
             # A row that waits is beyond all boundaries before it: their rows are stored.

@@ -241,8 +241,9 @@ class WindowStore:
         (queue,), side = self.inputs, self._side
         is_end = queue.closed and not queue.batches and not self.output.closed
         if is_end:
-            self._ranges.tell_hops(queue.punctuation)
             self._tell_rows(queue.punctuation + 1)
+            for teller in (self._ranges, self._rows, self._partitions):
+                teller.tell_last(queue.punctuation)
         now = min(self._ranges.told, queue.frontier - bool(self._faults), queue.punctuation)
         moved = self._promise(now)
         if moved and side.births_matter and side.oldest_birth >= max(one.born[0] for one in self.members):
