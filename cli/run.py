@@ -171,8 +171,9 @@ def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) 
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:>{widths[3]}}{row[4]}"
         for row in rows
     ]
-    late = sum(stream["rows_late"] for stream in stats["streams"].values())
+    late, ahead = (sum(one[key] for one in stats["streams"].values()) for key in ("rows_late", "rows_ahead"))
     dropped = f", {count(late, 'late row')} dropped" if late else ""
+    dropped += f", {count(ahead, 'row')} ahead dropped" if ahead else ""
     # A short run is mostly its start: a rate would say nothing about the engine.
     rate = f", {driver.rows / seconds:,.0f} rows/s" if seconds >= RATED_S else ""
     return [*lines, f"{count(driver.rows, 'row')} in {seconds:.2f} s{rate}{dropped}"]

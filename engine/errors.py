@@ -9,6 +9,7 @@
     └── DataError                4   the data is wrong; carries the source and the row
         ├── SchemaError              a missing column, a wrong type
         ├── LateError                time went backwards beyond the slack
+        ├── AheadError               a time further ahead than the stream allows
         └── FileError                a file is missing, cut short or unreadable
             └── CheckpointError          the same of a checkpoint, or one of another version
 
@@ -90,6 +91,10 @@ class SchemaError(DataError):
 
 class LateError(DataError):
     """A row is older than the stream's slack allows."""
+
+
+class AheadError(DataError):
+    """A row is further ahead of its stream than AHEAD AT MOST allows."""
 
 
 class FileError(DataError):

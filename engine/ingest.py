@@ -5,9 +5,9 @@ Out:  batches in time order, and how far time has come.
 Kept: rows newer than the watermark, while the stream's slack says older ones may still come.
 
 The watermark is the latest ts seen less the slack. A row is late when its ts is below the watermark that
-the rows before it have made: a property of the stream, not of how it was cut. Late rows are refused with
-the whole push, or counted and dropped, as the stream's queries say. A push is either accepted or changes
-nothing.
+the rows before it have made: a property of the stream, not of how it was cut. So is whether a row is too far
+ahead (ahead.py). Both are refused with the whole push, or counted and dropped, as the stream's queries say. A
+push is either accepted or changes nothing, but that a row ahead has come.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .ahead import Ahead, Verdict
+from .ahead_rule import AheadRule
 from .batch import NO_ROWS, Batch, concatenate
 from .declared import Declared
-from .errors import DataError, LateError
+from .errors import AheadError, DataError, LateError
 from .expression import write_duration, write_span, write_time
 from .queue import BEGINNING, Outlet
 from .reorder import Reorder
@@ -42,6 +44,8 @@ class StreamSchema:
     types: tuple[SqlType, ...]
     time_column: int
     slack_us: int
+    ahead: AheadRule | None = None
+    idle_us: int | None = None
 
 
 def extremes(ts: NDArray, in_order: bool) -> tuple[int, int]:
@@ -61,9 +65,12 @@ class Ingest:
         self.first_ts: int | None = None
         self.last_ts = BEGINNING
         self.watermark = BEGINNING
+        self.idled_to: int | None = None
+        """How far time has passed here because other streams went on."""
         self._held = Reorder()
         self._declared = Declared(schema.name, schema.columns, schema.types)
         self.progress = Progress(self.output)
+        self.ahead = None if schema.ahead is None else Ahead(schema.ahead)
 
     def push(self, table: pa.Table) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""
@@ -75,15 +82,17 @@ class Ingest:
             return
         in_order = bool((ts[1:] >= ts[:-1]).all())
         self._check_range(ts, in_order)
-        late = self._late_rows(ts, in_order)
+        verdict = None if self.ahead is None else self._judge(self.ahead, ts, in_order)
+        late = self._late_rows(ts, in_order) if verdict is None else verdict.late
         if len(late) and self.late == "error":
             raise self._lateness(ts, late)
         # 2. take in
         self.rows_in += len(ts)
         self.rows_late += len(late)
-        if len(late):
+        left_out = late if verdict is None else self._leave_out(verdict)
+        if len(left_out):
             kept = np.ones(len(ts), bool)
-            kept[late] = False
+            kept[left_out] = False
             parts = table.filter(pa.array(kept)).to_batches(max_chunksize=BATCH_ROWS)
             ts = ts[kept]
             if not len(ts):
@@ -102,6 +111,14 @@ class Ingest:
             self.progress.begin(ts)
             self.watermark = ts
         self._release()
+
+    def be_idle(self, ts: int) -> bool:
+        """Others went on: time passes here to `ts`, unless a later row has come; whether it did."""
+        if ts <= self.watermark or ts < self.last_ts:
+            return False
+        self.watermark = self.idled_to = ts
+        self._release()
+        return True
 
     def close(self) -> None:
         """Nothing follows: rows held back come out."""
@@ -142,6 +159,39 @@ class Ingest:
             row=row + 1,
         )
 
+    def _judge(self, rows_ahead: Ahead, ts: NDArray, in_order: bool) -> Verdict:
+        """Late rows and rows ahead; raises if one of these comes first and none may be dropped."""
+        come, limit = max(self.last_ts, self.watermark), rows_ahead.rule.limit_us
+        if self.first_ts is not None and extremes(ts, in_order)[1] - come <= limit:
+            return rows_ahead.pass_by(self._late_rows(ts, in_order), len(ts))
+        is_refusing = self.late == "error"
+        latest = None if self.first_ts is None else self.last_ts
+        verdict = rows_ahead.judge(ts, latest, self.watermark, self.schema.slack_us, is_refusing)
+        if len(verdict.ahead) and is_refusing:
+            rows_ahead.refuse(verdict)
+            raise self._aheadness(ts, int(verdict.ahead[0]), limit)
+        return verdict
+
+    def _leave_out(self, verdict: Verdict) -> NDArray:
+        """Positions of the rows that are dropped."""
+        assert self.ahead is not None, "who judges"
+        self.ahead.take(verdict)
+        return np.concatenate([verdict.late, verdict.ahead])
+
+    def _aheadness(self, ts: NDArray, row: int, limit: int) -> AheadError:
+        before = int(self._watermarks(ts[: row + 1])[row])
+        come = max(before, self.last_ts, int(ts[:row].max(initial=BEGINNING)))
+        found = int(ts[row])
+        assert self.ahead is not None, "who judges"
+        return AheadError(
+            f"Expected a time at most {write_duration(limit)} ahead of `{write_time(come)}`, "
+            f"found `{write_time(found)}`, {write_span(found - come)} ahead",
+            source=self.schema.name,
+            row=row + 1,
+            hint=f"{self.ahead.rule.rows} such rows in a row that agree are believed; "
+            "LATE DROP drops the others",
+        )
+
     def _late_rows(self, ts: NDArray, in_order: bool) -> NDArray:
         """Positions of rows older than the watermark as it stood when they came."""
         if in_order and ts[0] >= self.watermark:
@@ -159,13 +209,16 @@ class Ingest:
         expected, found = int(self._watermarks(ts)[row]), int(ts[row])
         name = self.schema.columns[self.schema.time_column]
         slack = f", slack {write_duration(self.schema.slack_us)}" if self.schema.slack_us else ""
+        hint = f"Allow for it with WATERMARK FOR {name} AS {name} - INTERVAL ..."
+        if expected == self.idled_to and self.schema.idle_us is not None:
+            slack = f", as other streams went on, IDLE AFTER {write_duration(self.schema.idle_us)}"
+            hint = "Allow for it with a longer IDLE AFTER"
         return LateError(
             f"Expected rows in time order (now from `{write_time(expected)}` on{slack}), found "
             f"`{write_time(found)}`, {write_span(expected - found)} behind",
             source=self.schema.name,
             row=row + 1,
-            hint=f"Allow for it with WATERMARK FOR {name} AS {name} - INTERVAL ..., "
-            "or drop such rows with LATE DROP",
+            hint=f"{hint}, or drop such rows with LATE DROP",
         )
 
     def _flow(self, ts: NDArray, parts: list[pa.RecordBatch]) -> None:
@@ -196,3 +249,5 @@ class Ingest:
         earliest = self._held.earliest
         assert earliest is None or earliest > self.watermark, "a row is held for no reason"
         assert self.output.punctuation <= self.watermark, "promised more than is known"
+        if self.ahead is not None:
+            self.ahead._check()

@@ -24,6 +24,7 @@ from .end_of_input import end_of, set_ends
 from .errors import DataError
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
+from .idle import IdleStreams
 from .ingest import Ingest, StreamSchema
 from .member import Member
 from .operator import Operator
@@ -86,6 +87,7 @@ class Runtime:
         self.windows = WindowsInCommon(self)
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
+        self._idle = IdleStreams(self.streams)
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
@@ -125,6 +127,8 @@ class Runtime:
     def add_stream(self, schema: StreamSchema) -> Ingest:
         """Declare a stream."""
         self.streams[schema.name] = Ingest(schema)
+        if schema.idle_us is not None:
+            self._idle.rules[schema.name] = schema.idle_us
         return self.streams[schema.name]
 
     def add_table(self, table: StaticTable) -> None:
@@ -151,14 +155,14 @@ class Runtime:
         )
         sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
-        streams = {node.stream for node in plan_nodes(plan) if isinstance(node, SourceNode)}
-        progress = [self.streams[stream].progress for stream in streams]
+        progress = [self.streams[stream].progress for stream in streams_of(plan)]
         clock = sink.clock = StreamClock(progress, self._clock, self._push_began)
         hops = hops_of(plan)
         sink.by_hops = hops is not None
         sink.begins = clock.begins if hops is None else self.builder.first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline, counting)
+        self._idle.forget()
         return pipeline
 
     def _start(self, pipeline: Pipeline, counting: bool) -> None:
@@ -194,6 +198,7 @@ class Runtime:
         """Stop a query and forget its state."""
         self.heirs.drop(name)
         pipeline = self.pipelines.pop(name)
+        self._idle.forget()
         self._stop(pipeline)
         pipeline.sink.leave()
 
@@ -271,6 +276,8 @@ class Runtime:
             self.tables[stream].load(table)
             return
         self.streams[stream].push(table)
+        if self._idle.rules:
+            self._let_idle(stream)
         self._begin_time()
         self.run()
 
@@ -280,12 +287,19 @@ class Runtime:
         for table in self.tables.values():
             table.seal()
 
-    def advance(self, ts: int) -> None:
-        """Time has come to `ts` on every stream."""
+    def advance(self, ts: int, stream: str | None = None) -> None:
+        """Time has come to `ts` on every stream, or on one."""
         self._begin_time()
-        for ingest in self.streams.values():
+        for ingest in self.streams.values() if stream is None else [self.streams[stream]]:
             ingest.advance(ts)
+        if self._idle.rules:
+            self._let_idle(stream)
         self.run()
+
+    def _let_idle(self, stream: str | None) -> None:
+        """Let time pass on silent streams, now that one has come further, or all have."""
+        working = (one for one in self.pipelines.values() if one.error is None)
+        self._idle.look(stream, (streams_of(one.plan) for one in working))
 
     def close(self, drain: bool = False) -> None:
         """End every stream, at the latest ts seen on any; drain: when all bounded windows are empty."""
@@ -390,6 +404,7 @@ class Runtime:
                 reason = f"Expected memory for what the windows hold, found none left ({reason})"
             error = DataError(f"{reason}, in query `{pipeline.name}`")
         pipeline.error = error
+        self._idle.forget()
         self._failures.append(error)
         rest = later
         if pipeline.sink not in later:
@@ -537,6 +552,11 @@ class Runtime:
         for part in [*self.parts.values(), *working]:
             for operator in part.own_operators:
                 operator._check()
+
+
+def streams_of(plan: PlanNode) -> list[str]:
+    """The streams that a plan reads, each once."""
+    return list({node.stream: None for node in plan_nodes(plan) if isinstance(node, SourceNode)})
 
 
 def above(part: Part) -> list[Part]:

@@ -19,7 +19,14 @@ def bind_relation(statement: CreateStream | CreateTable) -> StreamDef | TableDef
     columns = _bind_columns(statement)
     if isinstance(statement, CreateTable):
         return TableDef(statement.name, columns)
-    return StreamDef(statement.name, columns, _time_column(statement, columns), statement.slack_us)
+    return StreamDef(
+        statement.name,
+        columns,
+        _time_column(statement, columns),
+        statement.slack_us,
+        ahead=statement.ahead,
+        idle_us=statement.idle_us,
+    )
 
 
 def _bind_columns(statement: CreateStream | CreateTable) -> tuple[ColumnDef, ...]:

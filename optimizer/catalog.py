@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.engine.ahead_rule import AheadRule
 from penstock.engine.types import SqlType
 
 
@@ -17,12 +18,17 @@ class ColumnDef:
 
 @dataclass(frozen=True, slots=True)
 class StreamDef:
-    """A declared stream: `time_column` is an index into `columns`, `slack_us` how late a row may be."""
+    """A declared stream: `time_column` is an index into `columns`, `slack_us` how late a row may be.
+
+    `ahead`: how far ahead of its stream one may be; `idle_us`: how far others may be until they wait no more.
+    """
 
     name: str
     columns: tuple[ColumnDef, ...]
     time_column: int
     slack_us: int = 0
+    ahead: AheadRule | None = None
+    idle_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,18 @@
-"""CREATE STREAM and CREATE TABLE: columns with their types, and a stream's WATERMARK.
+"""CREATE STREAM and CREATE TABLE: columns with their types, and a stream's clock.
 
-CREATE STREAM name (column type, ..., WATERMARK FOR column [AS column - duration])
+CREATE STREAM name (column type, ..., WATERMARK FOR column [AS column - duration]
+                    [AHEAD AT MOST duration [AFTER n ROWS]], IDLE AFTER duration)
 CREATE TABLE name (column type, ...)
 """
 
 from __future__ import annotations
 
+from penstock.engine.ahead_rule import AheadRule
 from penstock.engine.errors import ParseError, UnsupportedError
 
-from .durations import read_slack
+from .durations import read_duration, read_slack
 from .logical import Position
+from .read_ahead import read_ahead
 from .source import fail, words
 from .statements import CreateStream, CreateTable, WrittenColumn
 from .token_reader import TokenReader
@@ -26,21 +29,39 @@ def parse_create_stream(
     time_column: str | None = None
     time_position: Position | None = None
     slack_us = 0
+    ahead: AheadRule | None = None
+    idle_us: int | None = None
     while True:
-        if reader.word() == "WATERMARK" and reader.word(1) == "FOR":
+        if reader.word() == "IDLE" and reader.word(1) == "AFTER":
+            if idle_us is not None:
+                raise fail(ParseError, "Expected one IDLE AFTER, found a second", reader.position)
+            reader.advance()
+            reader.advance()
+            idle_us = read_duration(reader)
+        elif reader.word() == "WATERMARK" and reader.word(1) == "FOR":
             if time_column is not None:
                 raise fail(ParseError, "Expected one WATERMARK, found a second", reader.position)
             reader.advance()
             reader.advance()
             time_column, time_position = reader.read_name("a column after WATERMARK FOR")
             slack_us = _read_watermark(reader, time_column)
+            ahead = read_ahead(reader)
         else:
             columns.append(_read_column(reader))
         if not _read_separator(reader):
             break
     reader.expect_end("`)`")
     return CreateStream(
-        name, tuple(columns), time_column, time_position, slack_us, position, name_position, sql
+        name,
+        tuple(columns),
+        time_column,
+        time_position,
+        slack_us,
+        position,
+        name_position,
+        sql,
+        ahead,
+        idle_us,
     )
 
 
@@ -55,6 +76,11 @@ def parse_create_table(
             message = "Expected a column of a table, found WATERMARK"
             raise fail(
                 ParseError, message, reader.position, "A table is static; CREATE STREAM has a WATERMARK"
+            )
+        if reader.word() == "IDLE" and reader.word(1) == "AFTER":
+            message = "Expected a column of a table, found IDLE AFTER"
+            raise fail(
+                ParseError, message, reader.position, "A table is static; CREATE STREAM has IDLE AFTER"
             )
         columns.append(_read_column(reader))
         if not _read_separator(reader):

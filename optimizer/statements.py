@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.engine.ahead_rule import AheadRule
 from penstock.engine.window import Window
 
 from .logical import Hop, Position
@@ -74,6 +75,8 @@ class CreateStream:
     position: Position
     name_position: Position
     sql: str
+    ahead: AheadRule | None = None
+    idle_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

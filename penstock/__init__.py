@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from penstock.engine.errors import (
+    AheadError,
     BindError,
     CheckpointError,
     DataError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AheadError",
     "BindError",
     "CheckpointError",
     "DataError",

@@ -214,13 +214,14 @@ class Engine:
             self._runtime.push(name, table)
         self._adapter.look()
 
-    def advance(self, ts: int | datetime.datetime) -> None:
-        """Time has come this far on every stream, with or without rows."""
+    def advance(self, ts: int | datetime.datetime, stream: str | None = None) -> None:
+        """Time has come this far on every stream, or on the one named, with or without rows."""
         from penstock.inputs import to_microseconds
 
         self._refuse_closed("time can be advanced")
+        name = None if stream is None else self._stream(stream).name
         with self._working():
-            self._runtime.advance(to_microseconds(ts))
+            self._runtime.advance(to_microseconds(ts), name)
 
     def close(self, *, drain: bool = False) -> None:
         """End the streams: whatever is pending comes out, of hopping queries the hop that is not over too.
@@ -464,7 +465,15 @@ class Engine:
         if not isinstance(relation, StreamDef):
             self._runtime.add_table(StaticTable(relation.name, names, types))
         else:
-            schema = StreamSchema(relation.name, names, types, relation.time_column, relation.slack_us)
+            schema = StreamSchema(
+                relation.name,
+                names,
+                types,
+                relation.time_column,
+                relation.slack_us,
+                ahead=relation.ahead,
+                idle_us=relation.idle_us,
+            )
             self._runtime.add_stream(schema)
 
     def _drop(self, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.engine.ingest import Ingest
 from penstock.engine.member import Member
 from penstock.engine.operator import Operator
 from penstock.engine.operators.hop_answer import HopAnswer
@@ -16,20 +17,11 @@ from penstock.engine.runtime import Runtime
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
-    """Streams (rows in = processed + late + held), queries with their own operators, sources first, and the
-    joins and selects that queries have in common with theirs."""
+    """Streams (rows in = processed + late + ahead + held), queries with their own operators, sources first,
+    and the joins and selects that queries have in common with theirs."""
     for group in runtime.groups.values():
         group.refresh()
-    streams = {
-        name: {
-            "rows_in": ingest.rows_in,
-            "rows_processed": ingest.rows_in - ingest.rows_late - ingest.rows_held,
-            "rows_late": ingest.rows_late,
-            "rows_held": ingest.rows_held,
-            "watermark": None if ingest.watermark == BEGINNING else ingest.watermark,
-        }
-        for name, ingest in runtime.streams.items()
-    }
+    streams = {name: stream_stats(ingest) for name, ingest in runtime.streams.items()}
     queries = {
         name: {
             "results": pipeline.count,
@@ -95,6 +87,20 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         if len(part.users) > 1
     ]
     return {"streams": streams, "queries": queries, "groups": groups}
+
+
+def stream_stats(ingest: Ingest) -> dict[str, Any]:
+    """What came in and where it is; the time jumps that rows in a row were believed for."""
+    rows_ahead, jumps = (0, 0) if ingest.ahead is None else (ingest.ahead.rows, ingest.ahead.jumps)
+    return {
+        "rows_in": ingest.rows_in,
+        "rows_processed": ingest.rows_in - ingest.rows_late - rows_ahead - ingest.rows_held,
+        "rows_late": ingest.rows_late,
+        "rows_ahead": rows_ahead,
+        "rows_held": ingest.rows_held,
+        "watermark": None if ingest.watermark == BEGINNING else ingest.watermark,
+        "time_jumps": jumps,
+    }
 
 
 def flips_of(pipeline: Pipeline) -> int:

@@ -1,6 +1,6 @@
 """The lowest versions that pyproject.toml allows, as constraints for pip.
 
-    python tests/lowest.py > lowest.txt
+python tests/lowest.py > lowest.txt
 """
 
 from __future__ import annotations

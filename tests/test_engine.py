@@ -318,8 +318,10 @@ def test_stats_say_what_was_done() -> None:
         "rows_in": 3,
         "rows_processed": 3,
         "rows_late": 0,
+        "rows_ahead": 0,
         "rows_held": 0,
         "watermark": 3,
+        "time_jumps": 0,
     }
     assert set(stats["queries"]) == {"j", "u"}
     for query in stats["queries"].values():

@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
+from penstock.engine.ahead_rule import AheadRule
 from penstock.engine.errors import QueryError
 from penstock.engine.window import MAX_TS, Window
 from penstock.optimizer.logical import Hop, Position
@@ -105,6 +106,38 @@ def test_watermarks(watermark: str, slack: int) -> None:
     assert isinstance(stream, CreateStream)
     assert (stream.time_column, stream.slack_us) == ("t", slack)
     assert [column.name for column in stream.columns] == ["t", "watermark"]
+
+
+@pytest.mark.parametrize(
+    ("watermark", "ahead"),
+    [
+        ("WATERMARK FOR t", None),
+        ("WATERMARK FOR t AHEAD AT MOST 1 HOUR", AheadRule(3600 * SECOND, 10)),
+        ("watermark for t as t - 5 s ahead at most interval '2' second", AheadRule(2 * SECOND, 10)),
+        ("WATERMARK FOR t AS t - INTERVAL '5 s' AHEAD AT MOST 2 s AFTER 1 ROW", AheadRule(2 * SECOND, 1)),
+        ("WATERMARK FOR t AS t AHEAD AT MOST 90 min AFTER 20 ROWS", AheadRule(5400 * SECOND, 20)),
+    ],
+)
+def test_rows_ahead(watermark: str, ahead: AheadRule | None) -> None:
+    (stream,) = parse_script(f"CREATE STREAM s (t TIMESTAMP, {watermark}, ahead INT)")
+    assert isinstance(stream, CreateStream)
+    assert stream.ahead == ahead
+    assert [column.name for column in stream.columns] == ["t", "ahead"]
+
+
+@pytest.mark.parametrize(
+    ("elements", "idle_us"),
+    [
+        ("t TIMESTAMP, idle INT", None),
+        ("idle TIMESTAMP, IDLE AFTER 10 SECONDS", 10 * SECOND),
+        ("idle after interval '1' minute, idle TIMESTAMP", 60 * SECOND),
+        ('"idle" BIGINT, t TIMESTAMP, WATERMARK FOR t, Idle After 5 ms', 5000),
+    ],
+)
+def test_idle_streams(elements: str, idle_us: int | None) -> None:
+    (stream,) = parse_script(f"CREATE STREAM s ({elements})")
+    assert isinstance(stream, CreateStream)
+    assert stream.idle_us == idle_us
 
 
 def test_names_may_be_quoted_or_be_soft_keywords() -> None:
