@@ -44,6 +44,7 @@ def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
         root = SelectBinder(context).bind(parsed.tree, {})
     except RecursionError:
         raise fail(UnsupportedError, "A query nested this deep is not supported", parsed.position) from None
+    context.refuse_unread()
     for offset, written in parsed.windows.items():
         if offset not in context.used_windows:
             message = "Expected a window behind the name of a stream, found it elsewhere"

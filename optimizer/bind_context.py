@@ -1,7 +1,8 @@
 """What the parts of the binder share: the statement being bound, the catalog, and how to complain.
 
 Also the guard that keeps the binder honest: the stock parser understands far more SQL than we run, so every
-node says which of its parts were read, and a part that is there but was not read is refused by name.
+node says which of its parts are read (`parts_read.py`), and a part that is there but was not read is refused
+by name, at once or when all is bound.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from penstock.engine.errors import BindError, QueryError, UnsupportedError
 
 from .catalog import Catalog
 from .logical import Position
+from .parts_read import PartsRead, Tree, present_parts
 from .source import fail, words
 from .statements import SelectStatement
-
-# A node of the stock parser's tree.
-Tree = Any
 
 # More references than this are a query that was generated wrongly, often a WITH that doubles again and again.
 MAX_REFERENCES = 10_000
@@ -28,6 +27,9 @@ MAX_NODES = 500_000
 
 # Parts of the stock parser's nodes as a user would name them; others by the part's own name.
 PART_NAMES = {
+    "alias": "A name here",
+    "joins": "JOIN",
+    "group": "GROUP BY",
     "order": "ORDER BY",
     "limit": "LIMIT",
     "offset": "OFFSET",
@@ -69,6 +71,8 @@ PART_NAMES = {
     "format": "FORMAT",
     "zone": "A time zone",
 }
+# Parts of a SELECT that are read there, and nowhere else.
+CLAUSES = ("joins", "where", "group", "having")
 PART_HINTS = {
     "order": "Results come in the order of `_ts`",
     "query": "Write EXISTS (SELECT ... WHERE ...) instead",
@@ -111,6 +115,7 @@ class BindContext:
     statement: SelectStatement
     catalog: Catalog
     used_windows: set[int] = field(default_factory=set)
+    parts_read: PartsRead = field(default_factory=PartsRead)
     references: int = 0
     nodes: int = 0
 
@@ -165,20 +170,34 @@ class BindContext:
         """A column's name in a list of such, without a type or a qualifier."""
         if type(node).__name__ != "Identifier":
             raise self.error(BindError, f"Expected plain column names in {where}, found more", node)
+        return self.name(node)
+
+    def name(self, node: Tree) -> str:
+        """What a name or a word says."""
+        if type(node).__name__ not in ("Identifier", "Var", "Literal"):
+            raise self.error(BindError, "Expected a name, found more", node)
+        self.read_only(node, ("this", "quoted", "is_string"))
         return str(node.this)
 
     def read_only(self, node: Tree, parts: Collection[str]) -> None:
-        """The guard: refuses the node if it has a part that is none of `parts`."""
-        for part, value in node.args.items():
-            if part in parts or value is None or value is False or value == [] or value == "":
-                continue
-            name = PART_NAMES.get(part, part.strip("_").upper())
-            raise fail(
-                UnsupportedError,
-                f"{name} is not supported",
-                self._part_position(node, part, value, name),
-                PART_HINTS.get(part),
-            )
+        """The guard: `parts` of the node are read here; it is refused if it has any other."""
+        self.parts_read.note(node, parts)
+        for part, value in present_parts(node):
+            if part not in parts:
+                raise self._unread(node, part, value)
+
+    def refuse_unread(self) -> None:
+        """When all is bound: refuses what nobody has read."""
+        found = self.parts_read.find_unread(self.statement.tree)
+        if found is not None:
+            raise self._unread(*found)
+
+    def _unread(self, node: Tree, part: str, value: Any) -> QueryError:
+        name, hint = _part_name(part, value), PART_HINTS.get(part)
+        position = self._part_position(node, part, value, name)
+        if type(node).__name__ != "Select" and part in CLAUSES:
+            name, hint = f"{name} behind brackets", f"Write SELECT * FROM (SELECT ...) AS a {name} ..."
+        return fail(UnsupportedError, f"{name} is not supported", position, hint)
 
     def _part_position(self, node: Tree, part: str, value: Any, name: str) -> Position:
         """Where a refused part stands: its keyword, before what it holds, or anywhere if it holds nothing."""
@@ -211,3 +230,13 @@ class BindContext:
             raise self.error(
                 UnsupportedError, f"More than {MAX_NODES} expressions in a query are not supported", node
             )
+
+
+def _part_name(part: str, value: Any) -> str:
+    """A part as a user would name it."""
+    first = value[0] if isinstance(value, list) else value
+    if type(first).__name__ == "Fetch":
+        return "FETCH"
+    if part == "locks" and not first.args.get("update"):
+        return "FOR SHARE"
+    return PART_NAMES.get(part, part.strip("_").upper())

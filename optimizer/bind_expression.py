@@ -106,13 +106,15 @@ class ExpressionBinder:
         if type(name).__name__ != "Identifier":
             raise self.error(UnsupportedError, "`*` inside an expression is not supported", node)
         table = node.args.get("table")
+        text = self.context.name(name)
+        alias = None if table is None else self.context.name(table)
         try:
-            bound = self.scope.resolve(str(name.this), None if table is None else str(table.this))
+            bound = self.scope.resolve(text, alias)
         except BadName as bad:
-            if table is None and str(name.this).lower() in self.aliases:
-                return self.bind(self.aliases[str(name.this).lower()])
+            if alias is None and text.lower() in self.aliases:
+                return self.bind(self.aliases[text.lower()])
             # A qualified name is wrong as a whole or in its second part.
-            place = node if table is None or self.scope.find_relation(str(table.this)) is None else name
+            place = node if alias is None or self.scope.find_relation(alias) is None else name
             hint = bad.hint
             if table is None and name.args.get("quoted") and not (hint or "").startswith("Did you mean"):
                 hint = f"Write text in single quotes: '{name.this}'"
@@ -143,7 +145,7 @@ class ExpressionBinder:
     def _connective(self, node: Tree) -> Expression:
         function = type(node).__name__.lower()
         parts: list[Expression] = []
-        for part in flatten(node, type(node)):
+        for part in flatten(self.context, node, type(node)):
             bound = self.bind(part)
             if bound.type is SqlType.NULL:
                 bound = cast(bound, SqlType.BOOLEAN)
@@ -196,6 +198,7 @@ class ExpressionBinder:
     def _is(self, node: Tree) -> Expression:
         what = type(node.expression).__name__
         if what == "Null":
+            self.context.read_only(node.expression, ())
             return Call(SqlType.BOOLEAN, "is_null", (self.bind(node.this),))
         if what == "Boolean":
             return self._compare("is_not_distinct", node.this, node.expression, node)
@@ -249,7 +252,7 @@ class ExpressionBinder:
     def _negate(self, node: Tree) -> Expression:
         inner = node.this
         if type(inner).__name__ == "Literal" and not inner.args["is_string"]:
-            return bind_number(self.context, inner, "-" + str(inner.this))
+            return bind_number(self.context, inner, "-" + self.context.name(inner))
         bound = self.bind(inner)
         if (
             isinstance(bound, Literal)
@@ -266,8 +269,10 @@ class ExpressionBinder:
             raise self.error(
                 UnsupportedError, message, node, "Write LN, LOG10 or LOG2: systems disagree on LOG"
             )
-        if type(base).__name__ != "Literal" or str(base.this) not in ("2", "10"):
+        is_number = type(base).__name__ == "Literal" and not base.args["is_string"]
+        if not is_number or str(base.this) not in ("2", "10"):
             raise self.error(UnsupportedError, "LOG to a base other than 2 or 10 is not supported", node)
+        self.context.name(base)
         return self._apply(node, f"log{base.this}", [self.bind(of)])
 
     def _trim(self, node: Tree) -> Expression:
@@ -333,7 +338,7 @@ class ExpressionBinder:
         return cast(bound, SqlType.BOOLEAN)
 
     def _extract(self, node: Tree) -> Expression:
-        part = str(node.this.name).upper()
+        part = self.context.name(node.this).upper()
         if part not in TIME_PARTS:
             known = f"Known: {', '.join(TIME_PARTS)}"
             raise self.error(
@@ -343,8 +348,8 @@ class ExpressionBinder:
 
     def _date_trunc(self, node: Tree) -> Expression:
         unit = node.args["unit"]
-        name = str(unit.name).lower()
-        if type(unit).__name__ not in ("Literal", "Var") or name not in TRUNCATIONS:
+        name = self.context.name(unit).lower()
+        if name not in TRUNCATIONS:
             known = "Known: second, minute, hour, day, week, month, quarter, year"
             raise self.error(BindError, f"Expected a unit in `DATE_TRUNC`, found `{name}`", node, known)
         return self._apply(node, "date_trunc", [Literal(SqlType.VARCHAR, name), self.bind(node.this)])
@@ -378,14 +383,16 @@ def _brief(expression: Expression) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def flatten(node: Tree, kind: Any) -> Iterator[Tree]:
+def flatten(context: BindContext, node: Tree, kind: Any) -> Iterator[Tree]:
     """The operands of a chain of the same connective, left to right, without recursion."""
     stack = [node]
     while stack:
         part = stack.pop()
         while type(part).__name__ == "Paren" and isinstance(part.this, kind):
+            context.read_only(part, ("this",))
             part = part.this
         if isinstance(part, kind):
+            context.read_only(part, ("this", "expression"))
             stack.extend((part.expression, part.this))
         else:
             yield part

@@ -63,7 +63,7 @@ class FromBinder:
         self,
         context: BindContext,
         ctes: Mapping[str, Cte],
-        bind_tree: Callable[[Tree, Mapping[str, Cte]], Node],
+        bind_tree: Callable[[Tree, Mapping[str, Cte], tuple[str, ...]], Node],
     ) -> None:
         self.context = context
         self.ctes = ctes
@@ -73,8 +73,12 @@ class FromBinder:
 
     def bind(self, first: Tree, joins: list[Tree]) -> Item:
         """The from-items joined, left to right."""
+        return self._joined(self._item(first), first, joins)
+
+    def _joined(self, item: Item, first: Tree, joins: list[Tree]) -> Item:
+        """An item, of which `first` is the tree, and what is joined to it."""
         # Each comma begins a new part; explicit joins bind within a part.
-        parts: list[tuple[Item, Tree]] = [(self._item(first), first)]
+        parts: list[tuple[Item, Tree]] = [(item, first)]
         for join in joins:
             if any(join.args.get(part) for part in ("kind", "side", "method", "on", "using")):
                 item, place = parts[-1]
@@ -96,21 +100,15 @@ class FromBinder:
             self.context.read_only(node, ("this", "alias", "joins"))
             if type(node.this).__name__ != "Identifier":
                 raise self.context.error(UnsupportedError, "A function in FROM is not supported", node)
-            item = self._relation(node)
-            return self._nested(item, node.args.get("joins"))
+            return self._joined(self._relation(node), node, node.args.get("joins") or [])
         if kind == "Subquery":
             return self._sub_query(node)
         names = {"Lateral": "LATERAL", "Unnest": "UNNEST", "Values": "VALUES"}
         name = names.get(kind, f"This FROM ({kind.lower()})")
         raise self.context.error(UnsupportedError, f"{name} is not supported", node)
 
-    def _nested(self, item: Item, joins: list[Tree] | None) -> Item:
-        for join in joins or []:
-            item = self._join(item, join)
-        return item
-
     def _relation(self, node: Tree) -> Item:
-        name, position = str(node.this.this), self.context.position(node.this)
+        name, position = self.context.name(node.this), self.context.position(node.this)
         alias, columns = self._alias(node, name)
         cte = self.ctes.get(name.lower())
         declared = self.context.catalog.find(name)
@@ -175,15 +173,19 @@ class FromBinder:
             )
 
     def _sub_query(self, node: Tree) -> Item:
-        if type(node.this).__name__ == "Table":
+        joins = node.args.get("joins") or []
+        if _is_item(node.this):
             # A join in brackets: its names stay visible.
-            self.context.read_only(node, ("this",))
-            return self._item(node.this)
-        self.context.read_only(node, ("this", "alias", "with_", "with", "joins"))
+            if node.args.get("alias") is not None:
+                message = "A name for a join in brackets is not supported"
+                hint = "What stands in the brackets keeps its own names"
+                raise self.context.error(UnsupportedError, message, node.args["alias"], hint)
+            self.context.read_only(node, ("this", "joins"))
+            return self._joined(self._item(node.this), node, joins)
         self._refuse_window(node, "a sub-query")
-        inner = self.bind_tree(node, self.ctes)
+        inner = self.bind_tree(node, self.ctes, ("alias", "joins"))
         alias, columns = self._alias(node, "")
-        return self._nested(self._named(node, inner, alias, columns), node.args.get("joins"))
+        return self._joined(self._named(node, inner, alias, columns), node, joins)
 
     def _alias(self, node: Tree, default: str) -> tuple[str, list[str]]:
         alias = node.args.get("alias")
@@ -191,7 +193,7 @@ class FromBinder:
             return default, []
         self.context.read_only(alias, ("this", "columns"))
         columns = [self.context.plain_name(column, "an alias") for column in alias.args.get("columns") or []]
-        return default if alias.this is None else str(alias.this.this), columns
+        return default if alias.this is None else self.context.name(alias.this), columns
 
     def _named(self, node: Tree, plan: Node, alias: str, columns: list[str]) -> Item:
         """The plan as a relation of that alias, its columns renamed if names were given."""
@@ -304,3 +306,12 @@ class FromBinder:
             message = f"Expected a column `{name}` on each side of USING, found {what} on one"
             raise self.context.error(BindError, message, identifier)
         return found[0]
+
+
+def _is_item(node: Tree) -> bool:
+    """Whether what stands in brackets is an item of FROM, not a query."""
+    while type(node).__name__ == "Subquery":
+        if node.args.get("alias") or node.args.get("joins"):
+            return True
+        node = node.this
+    return type(node).__name__ == "Table"

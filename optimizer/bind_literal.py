@@ -38,11 +38,12 @@ def bind_interval(context: BindContext, node: Tree) -> Literal:
     number, unit = node.this, node.args.get("unit") or None
     sign = ""
     if type(number).__name__ == "Neg":
+        context.read_only(number, ("this",))
         sign, number = "-", number.this
     if type(number).__name__ != "Literal":
         raise context.error(BindError, "Expected a constant INTERVAL, found an expression", node)
-    text = sign + str(number.this)
-    unit_name = "" if unit is None else str(unit.name).upper()
+    text = sign + context.name(number)
+    unit_name = "" if unit is None else context.name(unit).upper()
     written = f"{text} {unit_name}".strip()
     if unit is not None and unit_name not in UNITS_US:
         raise context.error(BindError, f"Expected an INTERVAL in {A_UNIT}, found `{written}`", node)

@@ -43,22 +43,21 @@ class SelectBinder:
         self.context = context
         self._item_starts = sorted(context.statement.item_texts)
 
-    def bind(self, tree: Tree, ctes: Mapping[str, Cte]) -> Node:
-        """Any query: SELECT, a set operation, one in brackets."""
+    def bind(self, tree: Tree, ctes: Mapping[str, Cte], around: tuple[str, ...] = ()) -> Node:
+        """Any query: SELECT, a set operation, one in brackets; who calls reads the parts `around` it."""
         ctes = self._with(tree, ctes)
         kind = type(tree).__name__
         if kind == "Select":
             return self._select(tree, ctes)
         if kind == "Subquery":
+            self.context.read_only(tree, ("this", "with_", "with", *around))
             return self.bind(tree.this, ctes)
         if kind in SET_OPERATIONS:
-            return bind_chain(self.context, tree, lambda part: self._unwrap(part, ctes))
+            return bind_chain(self.context, tree, lambda part: self.bind(part, ctes))
+        if kind == "Alias":
+            message = "A name for a whole query is not supported"
+            raise self.context.error(UnsupportedError, message, tree.args["alias"])
         raise self.context.error(UnsupportedError, f"{kind.upper()} as a query is not supported", tree)
-
-    def _unwrap(self, tree: Tree, ctes: Mapping[str, Cte]) -> Node:
-        if type(tree).__name__ == "Subquery":
-            self.context.read_only(tree, ("this", "with_", "with"))
-        return self.bind(tree, ctes)
 
     def _with(self, tree: Tree, ctes: Mapping[str, Cte]) -> Mapping[str, Cte]:
         clause = tree.args.get("with_") or tree.args.get("with")
@@ -68,9 +67,9 @@ class SelectBinder:
         known = dict(ctes)
         for query in clause.expressions:
             self.context.read_only(query, ("this", "alias"))
-            name, before = str(query.args["alias"].this.this), self.context.references
-            node = self.bind(query.this, known)
             self.context.read_only(query.args["alias"], ("this", "columns"))
+            name, before = self.context.name(query.args["alias"].this), self.context.references
+            node = self.bind(query.this, known)
             columns = query.args["alias"].args.get("columns") or []
             names = [self.context.plain_name(column, "WITH") for column in columns]
             if names:
@@ -157,7 +156,7 @@ class SelectBinder:
             elif kind == "Column" and type(part.this).__name__ == "Star":
                 self.context.read_only(part, ("this", "table"))
                 self.context.read_only(part.this, ())
-                alias = str(part.args["table"].this)
+                alias = self.context.name(part.args["table"])
                 relation = scope.find_relation(alias)
                 if relation is None:
                     known = ", ".join(f"`{name}`" for name in scope.aliases)
@@ -169,7 +168,7 @@ class SelectBinder:
                 items += [Selected(part, column, name, None) for column, name in columns]
             elif kind == "Alias":
                 self.context.read_only(part, ("this", "alias"))
-                items.append(Selected(part.this, None, None, str(part.args["alias"].this)))
+                items.append(Selected(part.this, None, None, self.context.name(part.args["alias"])))
             else:
                 items.append(Selected(part, None, None, None))
         return items
@@ -203,7 +202,7 @@ class SelectBinder:
             return item.node
         self.context.read_only(where, ("this",))
         binder = ExpressionBinder(self.context, item.scope, "WHERE")
-        plain, exists = _split_exists(where.this)
+        plain, exists = self._split_exists(where.this)
         parts = [binder.bind_condition(part) for part in plain]
         predicate = conjunction(tuple(parts))
         node = item.node if predicate is None else Filter(item.node, predicate)
@@ -236,7 +235,7 @@ class SelectBinder:
         where = query.args.get("where")
         if where is not None:
             self.context.read_only(where, ("this",))
-            plain, nested = _split_exists(where.this)
+            plain, nested = self._split_exists(where.this)
             own: list[Expression] = []
             for part in plain:
                 bound = ExpressionBinder(self.context, scope, "WHERE").bind_condition(part)
@@ -250,6 +249,26 @@ class SelectBinder:
                 item.scope.unseen = (*outer.unseen, *outer.aliases)
                 node = self._exists(node, item.scope, inner, inner_negated, ctes)
         return Join("anti" if negated else "semi", left, node, conjunction(tuple(conditions)), position)
+
+    def _split_exists(self, condition: Tree) -> tuple[list[Tree], list[tuple[Tree, bool]]]:
+        """The conjuncts of a condition: plain ones, and EXISTS with whether it is negated."""
+        from sqlglot import exp
+
+        plain: list[Tree] = []
+        exists: list[tuple[Tree, bool]] = []
+        for part in flatten(self.context, condition, exp.And):
+            inner, around, negated = part, [], False
+            while type(inner).__name__ in ("Paren", "Not"):
+                around.append(inner)
+                negated ^= type(inner).__name__ == "Not"
+                inner = inner.this
+            if type(inner).__name__ == "Exists":
+                for each in around:
+                    self.context.read_only(each, ("this",))
+                exists.append((inner, negated))
+            else:
+                plain.append(part)
+        return plain, exists
 
     def _check_selected(self, query: Tree, scope: Scope) -> None:
         """EXISTS gives no columns, but what is written must be right."""
@@ -282,12 +301,20 @@ class SelectBinder:
             if place is None:
                 key = binder.bind(part)
             else:
+                self._read_place(part)
                 key = bound[place]
                 if any(index >= width for index in columns_of(key)):
                     message = f"Expected no aggregate in GROUP BY, found item {place + 1} of the SELECT list"
                     raise self.context.error(BindError, message, part)
             keys.setdefault(key, len(keys))
         return keys
+
+    def _read_place(self, part: Tree) -> None:
+        """A name or a number that stands for an item of the SELECT list."""
+        if type(part).__name__ == "Column":
+            self.context.read_only(part, ("this",))
+            part = part.this
+        self.context.name(part)
 
     def _ordinal(self, node: Tree, number: int) -> int:
         text = str(node.this)
@@ -313,24 +340,6 @@ class SelectBinder:
         else:
             position = self.context.position(tree.expressions[0])
         return Aggregate(node, tuple(keys), tuple(collector.calls), fields, position)
-
-
-def _split_exists(condition: Tree) -> tuple[list[Tree], list[tuple[Tree, bool]]]:
-    """The conjuncts of a condition: plain ones, and EXISTS with whether it is negated."""
-    from sqlglot import exp
-
-    plain: list[Tree] = []
-    exists: list[tuple[Tree, bool]] = []
-    for part in flatten(condition, exp.And):
-        inner, negated = part, False
-        while type(inner).__name__ in ("Paren", "Not"):
-            negated ^= type(inner).__name__ == "Not"
-            inner = inner.this
-        if type(inner).__name__ == "Exists":
-            exists.append((inner, negated))
-        else:
-            plain.append(part)
-    return plain, exists
 
 
 def _aliases(selected: list[Selected]) -> dict[str, Tree]:

@@ -1,7 +1,8 @@
 """Refuses what the stock parser would let pass silently.
 
-It skips empty items of a list, and takes AND after BETWEEN, THEN after WHEN and ON's condition as optional;
-it joins strings that stand side by side. Each of those is a slip, and the query would mean something else.
+It skips empty items of a list, AS behind SELECT and EXCEPT behind `*`, and takes AND after BETWEEN, THEN
+after WHEN and ON's condition as optional; it joins strings that stand side by side. Each of those is a slip,
+and the query would mean something else.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _CONDITIONS = frozenset({"ON", "WHERE", "HAVING"})
 _NEEDS_OPERAND = _CONDITIONS | {"COMMA", "GROUP_BY", "SELECT", "ALIAS", "DISTINCT"}
 # What may stand between BETWEEN and its AND, or WHEN and its THEN, only next to an operator.
 _OPERAND_ENDS = frozenset({"NUMBER", "VAR", "IDENTIFIER", "R_PAREN"})
+# What the stock parser skips behind a `*` if no brackets follow; EXCEPT may also begin a set operation.
+_STAR_WORDS = ("EXCEPT", "EXCLUDE", "REPLACE", "RENAME")
 _OPERANDS = frozenset({"NUMBER", "STRING", "IDENTIFIER", "VAR"})
 
 
@@ -52,8 +55,14 @@ def check_token(source: Source, tokens: Sequence[Token], index: int, clause: str
     elif kind == "NUMBER" and next_kind == "VAR" and touches and following is not None:
         written = source.text[token.start : following.end + 1]
         raise fail(ParseError, f"Expected a number, found `{written[:40]}`", source.position(token.start))
-    elif kind == "COLON_EQ":
-        raise fail(ParseError, "Expected an operator, found `:=`", source.position(token.start))
+    elif kind in ("COLON_EQ", "PIPE_GT"):
+        raise fail(
+            ParseError, f"Expected an operator, found {source.show(token)}", source.position(token.start)
+        )
+    elif kind == "STAR" and word_of(following) in _STAR_WORDS:
+        reader.index += 1
+        if reader.type() not in ("L_PAREN", "SELECT") and reader.word() not in ("ALL", "DISTINCT"):
+            raise reader.unexpected(f"`(` after `{word_of(following)}`")
     elif kind in ("ARRAY", "MAP", "STRUCT", "NESTED") and next_kind == "LT":
         # The stock parser's compiled build has no limit to how deep such types may nest.
         message = f"Expected BIGINT, DOUBLE, BOOLEAN, VARCHAR or TIMESTAMP, found `{word_of(token)}<`"
@@ -67,6 +76,8 @@ def _check_operand(reader: TokenReader, kind: str, clause: str) -> None:
         return
     if kind == "SELECT" and reader.word() == "ALL":
         reader.index += 1
+    if kind in ("SELECT", "DISTINCT") and reader.word() == "AS":
+        raise reader.unexpected(f"an expression after {reader.source.show(reader.tokens[index])}")
     if not reader.at_end and reader.type() not in _BOUNDARIES and not _follows_tail(reader):
         return
     what = "a condition" if kind in _CONDITIONS else "a name" if kind == "ALIAS" else "an expression"

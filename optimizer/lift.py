@@ -29,6 +29,7 @@ MAX_JOINS = 100
 _OPENERS = {"L_PAREN": ")", "L_BRACKET": "]", "L_BRACE": "}"}
 _CLOSERS = {"R_PAREN": ")", "R_BRACKET": "]", "R_BRACE": "}"}
 _LEAVES_FROM = frozenset({"WHERE", "GROUP_BY", "HAVING", "ORDER_BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT"})
+_BEFORE_ITEMS = frozenset({"FROM", "JOIN", "COMMA", "L_PAREN"})
 _JOIN_WORDS = words(
     "INNER LEFT RIGHT FULL OUTER CROSS SEMI ANTI NATURAL ASOF POSITIONAL STRAIGHT_JOIN GLOBAL ARRAY ANY"
 )
@@ -75,7 +76,7 @@ def lift(source: Source, tokens: Sequence[Token]) -> Lifted:
             if len(levels) > MAX_DEPTH:
                 message = f"Expected at most {MAX_DEPTH} nested brackets, found more"
                 raise fail(UnsupportedError, message, source.position(token.start))
-            levels.append(_Level(_OPENERS[kind], token))
+            levels.append(_Level(_OPENERS[kind], token, _clause_inside(tokens, index, level)))
         elif kind in _CLOSERS:
             if level.closer != _CLOSERS[kind]:
                 raise _unbalanced(source, level, token)
@@ -119,6 +120,12 @@ def _is_window(tokens: Sequence[Token], index: int, level: _Level, source: Sourc
             ParseError, message, source.position(tokens[index].start), "Write `FROM s [RANGE 5 MINUTES] AS a`"
         )
     return False
+
+
+def _clause_inside(tokens: Sequence[Token], index: int, level: _Level) -> str:
+    """The clause that a bracket begins in: in FROM, where an item may stand, brackets may hold joins."""
+    opens_item = index > 0 and tokens[index - 1].token_type.name in _BEFORE_ITEMS
+    return "from" if level.clause == "from" and opens_item else ""
 
 
 def _enter_clause(source: Source, tokens: Sequence[Token], level: _Level, index: int, lifted: Lifted) -> None:

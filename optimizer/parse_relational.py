@@ -43,7 +43,7 @@ def parse_relational(source: Source, tokens: Sequence[Token], after: Token | Non
         message = "Expected a query, found text that cannot be read as one"
         raise fail(ParseError, message, source.position(tokens[0].start)) from None
     tree = trees[0] if len(trees) == 1 else None
-    if type(tree).__name__ not in ("Select", "Union", "Except", "Intersect", "Subquery"):
+    if type(tree).__name__ not in ("Select", "Union", "Except", "Intersect", "Subquery", "Alias"):
         message = f"Expected a query, found {source.show(tokens[0])}"
         raise fail(ParseError, message, source.position(tokens[0].start))
     return tree
