@@ -138,7 +138,7 @@ def test_state_is_bounded_by_the_windows() -> None:
     queue = Queue()
     operator = RowsWindow(3, (1,), queue, TYPES[:2], "window")
     operator.output.queues.append(Queue())
-    chance = random.Random(1)
+    chance, sizes = random.Random(1), set[int]()
     for start in range(0, END, 1000):
         ts = np.arange(start, start + 1000)
         keys = [chance.choice([None, 1, 2, 3]) for _ in ts]
@@ -146,5 +146,6 @@ def test_state_is_bounded_by_the_windows() -> None:
         queue.promise(start + 1000)
         while operator.step(100):
             operator._check()
+        sizes.add(operator.state_bytes)
     assert operator.state_rows == 4 * 3
-    assert operator.state_bytes < 1000
+    assert max(sizes) < 100_000, "more is kept than as much again, or a little"

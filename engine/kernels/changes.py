@@ -63,44 +63,61 @@ def displace_rows(ts, base, begin, end, size, first, out_ts, out_sign, out_row):
 
 
 @kernel
-def displace_in_partitions(  # type: ignore[no-untyped-def]
-    order, same, rank, at, begin, end, size, first, out_ts, out_sign, out_row
-):
-    """What the rows [begin, end) change in windows of the last `size` rows of each partition.
+def link_rows(slot, following, last, begin):  # type: ignore[no-untyped-def]
+    """Link the rows from `begin` on to those before them of the same partition.
 
-    order: int64, the rows, those of a partition together, as they came; same: int64, in that order the number
-    of each row's partition; rank: int64, where in that order each row is; at: int64 by row, in order, the
-    instants, whole from `begin` on; first: no row below it is in a window. At each instant what leaves, then
-    what enters, into the outputs, which have room for twice as many changes as there are rows. Returns how
-    many.
+    slot: int32 by row, its partition; following: int64 by row, the next row of its partition, -1 for none
+    yet; last: int64 by partition, its last row, -1 for none. Both are the caller's.
     """
-    count = np.int64(0)
-    row = begin
+    for row in range(begin, len(slot)):
+        before = last[slot[row]]
+        if before >= 0:
+            following[before] = row
+        following[row] = -1
+        last[slot[row]] = row
+
+
+@kernel
+def displace_in_partitions(  # type: ignore[no-untyped-def]
+    slot, following, at, begin, size, oldest, count, out_ts, out_sign, out_row, out_gone
+):
+    """What the rows from `begin` on change in a window of the last `size` rows of each partition.
+
+    slot, following: as linked above; at: int64 by row from `begin` on, the instants, in order and whole.
+    oldest: int64 by partition, its first row in the window; count: int64, how many are in; both the caller's.
+    At each instant what leaves, then what enters, into the outputs, which have room for twice as many changes
+    as there are rows; out_gone: every row that is displaced, has room for as many. Returns how many of each.
+    """
+    made, gone = np.int64(0), np.int64(0)
+    row, end = begin, begin + len(at)
     while row < end:
-        now = at[row]
+        now = at[row - begin]
         stop = row
-        while stop < end and at[stop] == now:
-            place = rank[stop]
-            if place >= size and same[place - size] == same[place]:
-                gone = order[place - size]
-                if gone >= first and (gone < begin or at[gone] < now):
-                    out_ts[count] = now
-                    out_sign[count] = -1
-                    out_row[count] = gone
-                    count += 1
+        while stop < end and at[stop - begin] == now:
+            own = slot[stop]
+            if count[own] == 0:
+                oldest[own] = stop
+            if count[own] < size:
+                count[own] += 1
+            else:
+                left = oldest[own]
+                oldest[own] = following[left]
+                out_gone[gone] = left
+                gone += 1
+                if left < row:
+                    out_ts[made] = now
+                    out_sign[made] = -1
+                    out_row[made] = left
+                    made += 1
             stop += 1
-        for come in range(max(row, first), stop):
-            place = rank[come] + size
-            stays = place >= len(order) or same[place] != same[place - size]
-            if not stays:
-                stays = order[place] >= end or at[order[place]] > now
-            if stays:
-                out_ts[count] = now
-                out_sign[count] = 1
-                out_row[count] = come
-                count += 1
+        for come in range(row, stop):
+            if come >= oldest[slot[come]]:
+                out_ts[made] = now
+                out_sign[made] = 1
+                out_row[made] = come
+                made += 1
         row = stop
-    return count
+    return made, gone
 
 
 @kernel

@@ -11,7 +11,7 @@ Dropped: when displaced from the last such window; or put back on a shelf, when 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,12 +52,23 @@ class RowsApart:
     def places(self) -> NDArray:
         return NO_ROWS if self.shelf is None else places_on(self.shelf).live
 
-    def keep(self, side: Side, let_go: Sequence[LetGo], needed: NDArray) -> None:
-        """Take in what shelves have let go, and keep only rows at places that are needed, in order."""
-        parts = [one for one in let_go if len(one.ts)]
-        known, there = self.places, np.flatnonzero(is_among(self.places, needed))
-        self._live = len(there) + sum(len(one.ts) for one in parts)
-        is_worn = FEWEST_DEAD * (len(known) - len(there)) > len(known)
+    def keep(
+        self,
+        side: Side,
+        let_go: Sequence[LetGo],
+        are_needed: Callable[[NDArray], NDArray],
+        unneeded: NDArray,
+    ) -> None:
+        """Take in what shelves have let go and windows still need.
+
+        unneeded: places of rows, here or on shelves, that no window needs from now on.
+        """
+        known = self.places
+        if len(known) and len(unneeded):
+            self._live -= int(is_among(unneeded, known).sum())
+        is_worn = FEWEST_DEAD * (len(known) - self._live) > len(known)
+        self._live += sum(len(one.ts) for one in let_go)
+        parts = list(let_go)
         if not parts and not is_worn:
             return
         if self.shelf is not None and not is_worn:
@@ -66,7 +77,7 @@ class RowsApart:
                 self._append(new)
                 return
         if self.shelf is not None:
-            parts.append(rows_on(self.shelf, there + self.shelf.store.ts.tail))
+            parts.append(rows_on(self.shelf, np.flatnonzero(are_needed(known)) + self.shelf.store.ts.tail))
         self._lay_out(side, parts)
 
     def _lay_out(self, side: Side, parts: Sequence[LetGo]) -> None:

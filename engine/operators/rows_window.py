@@ -1,7 +1,8 @@
 """The rows of a ROWS window, also one for each partition, as they enter and leave it.
 
 In: rows of a stream.  Out: +1 for a row that is in the window at the end of its instant, -1 when it has been
-displaced.  Kept: the rows in the window.  Dropped: when displaced.
+displaced.  Kept: the rows in the window.  Dropped: when displaced; where partitions lose rows out of order,
+when as many rows are gone as are there.
 
     ROWS 2, rows at 3, 5, 5, 8:   +a at 3;  -a +b +c at 5;  -b +d at 8
 
@@ -17,12 +18,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..batch import NO_ROWS, Batch, concatenate
-from ..fingerprint import fingerprint
+from ..batch import Batch, Gather, LazyColumn
 from ..hops import Hops
+from ..kernels.changes import displace_rows
 from ..operator import Counters, pass_time
 from ..queue import BEGINNING, Outlet, Queue, instants_of
+from ..store import Store
+from ..stored_rows import stored
 from ..types import SqlType
+from .partitions import FEW_ROWS, FEWEST_GONE, Changes, LastRows, Partitions
 
 
 class RowsWindow:
@@ -44,13 +48,21 @@ class RowsWindow:
         self.output = Outlet(queue.punctuation if hops is None else BEGINNING)
         self.counters = Counters()
         self._size = size
-        self._partition = partition
         self._hops = hops
         self._is_waiting = not taat
-        self._types = [types[column] for column in partition]
-        self._kept: Batch | None = None
+        self._types = types
+        self._columns = [i for i, type_ in enumerate(types) if type_ is not SqlType.NULL]
+        """Those that are kept."""
+        self._store = self._empty()
+        self._window = LastRows(Partitions(partition), size) if partition else None
+        """Of partitions: rows are numbered as they are stored."""
+        self._gone = 0
+        """Of partitions: stored rows that are not in the window."""
         self.filled: int | None = None
         """When the window first held as many rows as it can; None: not yet, or partitioned."""
+
+    def _empty(self) -> Store:
+        return Store([self._types[i] for i in self._columns])
 
     def step(self, quantum: int) -> bool:
         if self._hops is not None:
@@ -84,75 +96,79 @@ class RowsWindow:
         return hops.pass_time(self.inputs, self.output, not self._is_waiting) or batch is not None
 
     def _change(self, batch: Batch) -> Batch:
-        old = 0 if self._kept is None else self._kept.length
-        rows = batch if self._kept is None else concatenate([self._kept, batch])
-        ts, count = rows.ts, rows.length
-        # 1. who displaces whom: the row `size` places later in the same partition
-        by = self._displacing(rows)
-        displaced = np.flatnonzero(by < count)
-        at = ts[by[displaced]]
-        # 2. who enters and who leaves: not what comes and goes in one instant
-        entered = displaced < old
-        leaving = displaced[entered | (at > ts[displaced])]
-        leaves_at = ts[by[leaving]]
-        gone_at_once = displaced[~entered & (at == ts[displaced])]
-        enters = np.ones(count, bool)
-        enters[:old] = False
-        enters[gone_at_once] = False
-        entering = np.flatnonzero(enters)
-        # 3. in time order, leaving first
-        positions = np.concatenate([leaving, entering])
-        times = np.concatenate([leaves_at, ts[entering]])
-        sign = np.ones(len(positions), np.int8)
-        sign[: len(leaving)] = -1
-        order = np.argsort(times, kind="stable")
-        changes = rows.take(positions[order])
-        changes.ts, changes.sign = times[order], sign[order]
-        # 4. keep what is in the window
-        stays = np.ones(count, bool)
-        stays[displaced] = False
-        kept = np.flatnonzero(stays)
-        arrow = pa.array(kept)
-        self._kept = Batch(ts[kept], [rows.column(i).take(arrow) for i in range(rows.width)])
-        if self.filled is None and not self._partition and len(kept) == self._size:
-            self.filled = int(ts[self._size - 1])
+        # 1. keep the rows
+        store, begin = self._store, self._store.ts.end
+        store.append(batch.ts, [batch.column(i) for i in self._columns])
+        times = store.ts.run(begin, store.ts.end)
+        # 2. who leaves and who enters
+        ts, sign, rows = self._displaced(times, begin) if self._window is None else self._taken(batch, times)
+        changes = Batch(ts, self._gathered(rows), sign)
+        # 3. drop the rows that have left
+        self._drop()
         return changes
 
-    def _displacing(self, rows: Batch) -> NDArray:
-        """For each row the position of the one that displaces it; the number of rows if none has come."""
-        if not self._partition:
-            return np.arange(rows.length) + self._size
-        keys = [rows.column(i) for i in self._partition]
-        return displacing(keys, self._types, rows.length, self._size)
+    def _displaced(self, times: NDArray, begin: int) -> Changes:
+        """What the rows from `begin` on change in a window of the stream."""
+        tail, end = self._store.ts.tail, self._store.ts.end
+        if self.filled is None and end >= self._size:
+            self.filled = int(self._store.ts.run(self._size - 1, self._size)[0])
+        out: list[NDArray] = [np.empty(2 * len(times), kind) for kind in (np.int64, np.int8, np.int64)]
+        count = displace_rows(times, begin, begin, end, self._size, tail, *out)
+        return out[0][:count], out[1][:count], out[2][:count]
+
+    def _taken(self, batch: Batch, times: NDArray) -> Changes:
+        """The same in windows of partitions."""
+        assert self._window is not None, "a window of partitions"
+        partitions = self._window.partitions
+        keys = [batch.column(i) for i in partitions.columns]
+        partitions.extend(keys, [self._types[i] for i in partitions.columns], batch.length)
+        changes, gone = self._window.take(times)
+        self._gone += len(gone)
+        return changes
+
+    def _drop(self) -> None:
+        store, window = self._store, self._window
+        if window is None:
+            store.drop(store.ts.end - self._size)
+        elif self._gone > FEW_ROWS and FEWEST_GONE * self._gone > len(store):
+            rows = window.rows()
+            arrow = pa.array(rows)
+            self._store, self._gone = self._empty(), 0
+            self._store.append(store.ts.live[rows], [stored(one).take(arrow) for one in store.columns])
+            window.partitions.keep(rows)
+            window.renumber(rows)
+
+    def _gathered(self, rows: NDArray) -> list[LazyColumn]:
+        """The columns of rows, copied when somebody reads them."""
+        columns: list[LazyColumn] = [pa.nulls(len(rows))] * len(self._types)
+        for i, column in zip(self._columns, self._store.columns, strict=True):
+            columns[i] = Gather(column.view(), rows)
+        return columns
 
     def content(self) -> Batch | None:
         """The rows in the window."""
-        return self._kept
+        times = self._store.ts
+        if not times.end:
+            return None
+        rows = np.arange(times.tail, times.end) if self._window is None else self._window.rows()
+        return Batch(times.data[rows - times.base], self._gathered(rows))
 
     @property
     def state_rows(self) -> int:
-        return 0 if self._kept is None else self._kept.length
+        return len(self._store) - self._gone
 
     @property
     def state_bytes(self) -> int:
-        kept = self._kept
-        return 0 if kept is None else sum(kept.column(i).nbytes for i in range(kept.width)) + kept.ts.nbytes
+        window = self._window
+        return self._store.nbytes + (0 if window is None else window.nbytes + window.partitions.nbytes)
 
     def _check(self) -> None:
-        if self._kept is not None:
-            self._kept._check()
-            assert self._partition or self._kept.length <= self._size, "more rows than the window holds"
-            displaced = self._displacing(self._kept) if self._kept.length else NO_ROWS
-            assert bool(np.all(displaced >= self._kept.length)), "a displaced row is kept"
-
-
-def displacing(keys: Sequence[pa.Array], types: Sequence[SqlType], count: int, size: int) -> NDArray:
-    """For each of `count` rows the position of the one `size` places later with equal keys, else `count`."""
-    a, b = fingerprint(keys, types, count)
-    order = np.lexsort((b, a))
-    later = np.concatenate([order[size:], np.full(min(size, count), -1)])
-    same = later >= 0
-    same[same] &= (a[order] == a[later])[same] & (b[order] == b[later])[same]
-    by = np.full(count, count)
-    by[order[same]] = later[same]
-    return by
+        store, window = self._store, self._window
+        store._check()
+        if window is None:
+            assert len(store) <= self._size, "more rows than the window holds"
+        else:
+            window.partitions._check()
+            window._check()
+            assert len(window.partitions) == window.end == len(store), "rows in no partition"
+            assert self._gone == len(store) - len(window.rows()), "other rows are gone than are counted"

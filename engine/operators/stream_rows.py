@@ -14,7 +14,7 @@ one, all rows from some place on are there, on whatever shelves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from ..stored_rows import births_of
 from ..types import ARROW_TYPES, SqlType
 from ..window_member import WindowMember
 from .examined import Examined
-from .rows_apart import RowsApart, is_among, rows_on
+from .rows_apart import RowsApart, rows_on
 from .side import Side, places_on
 
 Views = dict[int, View]
@@ -60,11 +60,18 @@ class StreamRows:
         if examined is not None:
             self._counters.rows_in += examined.batch.length
 
-    def forget(self, now: int, firsts: Sequence[tuple[int, int]], needed: NDArray) -> None:
+    def forget(
+        self,
+        now: int,
+        firsts: Sequence[tuple[int, int]],
+        are_needed: Callable[[NDArray], NDArray],
+        unneeded: NDArray,
+    ) -> None:
         """Drop the rows that are in no window.
 
-        firsts: sizes of ROWS windows, and the first place whose row each needs on a shelf; needed: the places
-        of rows that windows of partitions need.
+        firsts: sizes of ROWS windows, and the first place whose row each needs on a shelf; are_needed: which
+        of the rows at some places windows of partitions need; unneeded: places of rows that these need no
+        more.
         """
         let_go = []
         limits = {shelf.rows for shelf in self.side.shelves}
@@ -75,11 +82,11 @@ class StreamRows:
             first = lowest[shelf.rows]
             row, tail = shelf.expired(now, first + shelf.rows - 1), shelf.store.ts.tail
             if row > tail:
-                if len(needed):
-                    there = is_among(places_on(shelf).run(tail, row), needed)
-                    let_go.append(rows_on(shelf, np.flatnonzero(there) + tail))
+                there = np.flatnonzero(are_needed(places_on(shelf).run(tail, row)))
+                if len(there):
+                    let_go.append(rows_on(shelf, there + tail))
                 shelf.drop(row)
-        self.apart.keep(self.side, let_go, needed)
+        self.apart.keep(self.side, let_go, are_needed, unneeded)
 
     @property
     def come(self) -> int:

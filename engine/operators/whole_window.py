@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..batch import Batch, LazyColumn, all_at, concatenate
+from ..fingerprint import fingerprint
 from ..hops import Hops
 from ..operator import Counters
 from ..queue import BEGINNING, Outlet, Queue
@@ -27,7 +29,6 @@ from ..row_times import RowTimes
 from ..store import new_column, slide
 from ..types import SqlType
 from ..window import FOREVER, Window
-from .rows_window import displacing
 
 
 class WholeWindow:
@@ -187,3 +188,15 @@ class WholeWindow:
                 assert buffer.tail == times.tail, "a column begins at another row"
         if self._next is None:
             assert not len(times), "rows are kept for no boundary"
+
+
+def displacing(keys: Sequence[pa.Array], types: Sequence[SqlType], count: int, size: int) -> NDArray:
+    """For each of `count` rows the position of the one `size` places later with equal keys, else `count`."""
+    a, b = fingerprint(keys, types, count)
+    order = np.lexsort((b, a))
+    later = np.concatenate([order[size:], np.full(min(size, count), -1)])
+    same = later >= 0
+    same[same] &= (a[order] == a[later])[same] & (b[order] == b[later])[same]
+    by = np.full(count, count)
+    by[order[same]] = later[same]
+    return by

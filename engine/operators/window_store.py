@@ -228,11 +228,11 @@ class WindowStore:
     def _forget(self) -> None:
         """Drop the rows that are in no window."""
         self._rows.forget()
-        self._partitions.forget()
+        let_go = self._partitions.forget()
         firsts = [(one.node.size, one.first) for one in self._rows.members]
         if self._partitions.members:
             firsts.append((min(one.node.size for one in self._partitions.members), self._kept.over))
-        self._kept.forget(self._ranges.told, firsts, self._partitions.places)
+        self._kept.forget(self._ranges.told, firsts, self._partitions.are_needed, let_go)
 
     # -- time ---------------------------------------------------------------------------------------
 
