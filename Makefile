@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lowest check slow mutants bench clean
+.PHONY: install run test lowest check slow draws mutants bench clean
 
 install: $(STAMP)
 
@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml
 run: install
 	$(BIN)/penstock demo
 
-# Three processes on two cores: the one with the tests of Spark waits for most of its time.
+# The same cases in every run: `make draws` draws others. Three processes on two cores: the one with the tests of Spark waits for most of its time.
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not slow'
 
@@ -31,6 +31,13 @@ lowest:
 
 slow: install
 	$(BIN)/python -m pytest -m slow
+
+# Cases that nobody has drawn before, for so long; what fails becomes a named case: make draws MINUTES=60
+MINUTES ?= 10
+TIMES ?= 1
+TESTS ?= tests
+draws: install
+	PYTHONPATH=tests $(BIN)/python -m draws.main --minutes $(MINUTES) --times $(TIMES) $(TESTS)
 
 # Wrong versions of the engine that some test ought to notice, a new sample each time: make mutants SAMPLE=300
 SAMPLE ?= 40

@@ -84,4 +84,5 @@ def random_prices(random: Random, query: Query, weights: Weights) -> Pricer:
         if isinstance(node, Join | SetOperation)
     }
     assert query.hop is not None
-    return Pricer(Estimates(rates, query.hop.size_us, keys, remains), HoppingCosts(weights))
+    estimates = Estimates(rates, query.hop.size_us, keys, remains).as_written(query.root)
+    return Pricer(estimates, HoppingCosts(weights))

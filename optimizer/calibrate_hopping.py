@@ -159,7 +159,8 @@ def priced(point: Point, query: Query, weights: Weights) -> float:
         if isinstance(node, Join | SetOperation)
     }
     assert query.hop is not None, "a hopping query"
-    pricer = Pricer(Estimates(rates, query.hop.size_us, keys, remains), HoppingCosts(weights))
+    estimates = Estimates(rates, query.hop.size_us, keys, remains).as_written(query.root)
+    pricer = Pricer(estimates, HoppingCosts(weights))
     root = separate_joins(query.root)
     emitted: Form = "complete" if query.emit == "complete" else "delta"
     modes = fill_modes(root, forced_modes(root, point.mode), emitted)

@@ -24,7 +24,7 @@ factor_difference    (A JOIN C) - (B JOIN C)   =   (A - B) JOIN C
     EXCEPT ALL       as it stands
     EXCEPT           with C's rows made distinct, unless nobody above cares
 
-raise_match, sink_match     (A ANTI JOIN B) JOIN C   =   (A JOIN C) ANTI JOIN B       (and SEMI JOIN)
+order_hopping_joins         (A ANTI JOIN B) JOIN C   =   (A JOIN C) ANTI JOIN B       (and SEMI JOIN)
     set and bag      always: a row of A is there or not, whatever it is joined with; C's duplicates stay
     columns          B is compared with columns of A alone. If its condition reads C too, it stays above
     NULL             a comparison with NULL is no match, above the join as below it
@@ -33,7 +33,7 @@ raise_match, sink_match     (A ANTI JOIN B) JOIN C   =   (A JOIN C) ANTI JOIN B 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from penstock.engine.expression import (
@@ -270,6 +270,14 @@ def join_items(cluster: Cluster, items: Sequence[int]) -> tuple[Node, list[int]]
     return node, columns
 
 
+def common_inputs(node: SetOperation) -> list[tuple[Node, Node]]:
+    """What both inputs of a difference are joined with, as it stands on either side."""
+    if node.kind != "except":
+        return []
+    left, right = (gather(one, node.position).items for one in (node.left, node.right))
+    return [(left[one], right[two]) for one, two in common_items(left, right)]
+
+
 def common_items(left: Sequence[Node], right: Sequence[Node]) -> list[tuple[int, int]]:
     """Items that are the same relation on both sides, in pairs."""
     pairs: list[tuple[int, int]] = []
@@ -279,40 +287,6 @@ def common_items(left: Sequence[Node], right: Sequence[Node]) -> list[tuple[int,
                 pairs.append((one, two))
                 break
     return pairs
-
-
-def raise_match(join: Join) -> Join | None:
-    """(A ANTI JOIN B) JOIN C as (A JOIN C) ANTI JOIN B."""
-    match = join.left
-    if join.kind != "inner" or not (isinstance(match, Join) and match.kind in ("semi", "anti")):
-        return None
-    if not is_plain((*conjuncts(match.condition), *conjuncts(join.condition))):
-        return None
-    width, more = len(match.left.fields), len(join.right.fields)
-    condition = moved(match.condition, lambda i: i + more if i >= width else i)
-    return replace(match, left=replace(join, left=match.left), condition=condition)
-
-
-def sink_match(match: Join) -> Join | None:
-    """(A JOIN C) ANTI JOIN B as (A ANTI JOIN B) JOIN C, or with B below C if C is what it reads."""
-    join = match.left
-    if match.kind not in ("semi", "anti") or not (isinstance(join, Join) and join.kind == "inner"):
-        return None
-    if not is_plain((*conjuncts(match.condition), *conjuncts(join.condition))):
-        return None
-    first, width = len(join.left.fields), len(join.fields)
-    read = {i for part in conjuncts(match.condition) for i in columns_of(part) if i < width}
-    if all(i < first for i in read):
-        condition = moved(match.condition, lambda i: i - (width - first) if i >= width else i)
-        return replace(join, left=replace(match, left=join.left, condition=condition))
-    if all(i >= first for i in read):
-        condition = moved(match.condition, lambda i: i - first)
-        return replace(join, right=replace(match, left=join.right, condition=condition))
-    return None
-
-
-def moved(expression: Expression | None, where: Callable[[int], int]) -> Expression | None:
-    return None if expression is None else move_columns(expression, where)
 
 
 def is_plain(parts: Iterable[Expression]) -> bool:

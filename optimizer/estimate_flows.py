@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from penstock.engine.expression import Call, Column, Expression, columns_of, conjuncts
 
+from .difference_rules import common_inputs
 from .flatten_input import flatten_input
 from .hopping_cost import Flow, mixes, together, touched
 from .logical import (
@@ -27,6 +29,8 @@ from .logical import (
     StreamScan,
     TableScan,
     UnionAll,
+    inputs_of,
+    nodes_of,
 )
 from .match_condition import FLIPPED, equality_of
 from .statistics import DEFAULT_HALF, DEFAULT_KEYS, DEFAULT_PASS, UNBOUNDED_S, Rates, window_rows
@@ -58,12 +62,44 @@ class Estimates:
     """Different values of a column in its window."""
     remains: Mapping[Position, float] = field(default_factory=dict)
     """Of the left input's rows, the share that a difference, semi or anti join leaves, by where it stands."""
+    written: Mapping[Position, float] = field(default_factory=dict)
+    """Of each set operation as it is written, the rows of its right input for each of its left."""
+    same: Mapping[Position, Position] = field(default_factory=dict)
+    """What both inputs of a difference read, by its place on the right: its place on the left."""
+
+    def as_written(self, root: Node) -> Self:
+        """Estimates for this query's plans: what is the same is estimated alike in all of them.
+
+        A difference above a join has inputs of other numbers of rows than below it, but takes away the same;
+        what both its inputs are joined with is there once below it.
+        """
+        written: dict[Position, float] = {}
+        same: dict[Position, Position] = {}
+
+        def visit(node: Node) -> Flow:
+            inputs = [visit(part) for part in inputs_of(node)]
+            if isinstance(node, SetOperation):
+                written[node.position] = ratio(*inputs)
+                for pair in common_inputs(node):
+                    for left, right in zip(*map(places_in, pair), strict=True):
+                        if left != right:
+                            same[right] = same.get(left, left)
+            return self.flow(node, inputs)
+
+        visit(root)
+        return replace(self, written=written, same=same)
+
+    def place(self, position: Position) -> Position:
+        """Where a relation stands; where it stands first, if a difference reads it on both sides."""
+        return self.same.get(position, position)
 
     def scan(self, scan: StreamScan) -> Flow:
         """Rows of a window, of which a hop replaces as many as come; all if the hop is longer."""
         rows = max(1.0, window_rows(scan.window, self.rates.of_stream(scan.stream)))
         window_us = UNBOUNDED_S * 1e6 if scan.window.size is None else scan.window.size
-        return Flow(rows, frozenset({(scan.position, min(1.0, self.hop_us / max(1, window_us)))}), True)
+        return Flow(
+            rows, frozenset({(self.place(scan.position), min(1.0, self.hop_us / max(1, window_us)))}), True
+        )
 
     def flow(self, node: Node, inputs: Sequence[Flow]) -> Flow:
         """What a node gives if its inputs give this."""
@@ -82,21 +118,23 @@ class Estimates:
             case SetOperation():
                 return self.set_operation(node, *inputs)
             case Distinct():
-                return Flow(inputs[0].rows * DEFAULT_DISTINCT, inputs[0].parts)
+                came_with_difference = node.position in self.written  # whose rows are estimated without it
+                share = 1.0 if came_with_difference else DEFAULT_DISTINCT
+                return Flow(inputs[0].rows * share, inputs[0].parts)
             case UnionAll():
                 rows = sum(one.rows for one in inputs)
                 share = sum(one.came for one in inputs) / max(rows, 1e-9)
                 is_mixed = any(one.is_mixed for one in inputs) or mixes(inputs)
-                return Flow(rows, frozenset({(node.position, share)}), is_mixed=is_mixed)
+                return Flow(rows, frozenset({(self.place(node.position), share)}), is_mixed=is_mixed)
             case Aggregate():
                 groups = min(inputs[0].rows, self.groups(node)) if node.keys else 1.0
                 same = (1 - inputs[0].changed) ** (inputs[0].rows / max(groups, 1e-9))
-                return Flow(groups, frozenset({(node.position, 1 - same)}))
+                return Flow(groups, frozenset({(self.place(node.position), 1 - same)}))
 
     def joined(self, node: Join, left: Flow, right: Flow) -> Flow:
         """The rows of a join of any kind."""
         if node.kind in ("semi", "anti"):
-            hanging = self.hanging(node.position, right, self.condition(node).keys)
+            hanging = self.hanging(node.position, self.condition(node).keys * right.rows)
             parts = together(left.parts, touched(right.parts, hanging))
             return Flow(left.rows * self.left_by(node.position), parts, is_mixed=left.is_mixed)
         parts = together(left.parts, right.parts)
@@ -111,22 +149,22 @@ class Estimates:
         if node.kind == "union":
             parts = together(left.parts, right.parts)
             return Flow((left.rows + right.rows) * DEFAULT_DISTINCT, parts)
-        hanging = self.hanging(node.position, right, 1 / max(left.rows, LEAST_LEFT))
+        hanging = self.hanging(node.position, self.written.get(node.position, ratio(left, right)))
         parts = together(left.parts, touched(right.parts, hanging))
         return Flow(left.rows * self.left_by(node.position), parts, is_mixed=left.is_mixed)
 
-    def hanging(self, position: Position, right: Flow, met: float) -> float:
+    def hanging(self, position: Position, met: float) -> float:
         """Of the answer of a left input that is compared with a right one, the share that hangs on that.
 
         These are the rows that it takes away; but a few rows of the right cannot change a long answer. met:
-        of the left's rows, the share that one of the right meets.
+        rows of the right that one of the left meets.
         """
         remains = self.left_by(position)
-        return min(1 - remains, met * right.rows / max(remains, LEAST_LEFT))
+        return min(1 - remains, met / max(remains, LEAST_LEFT))
 
     def left_by(self, position: Position) -> float:
         """Of its left input's rows, the share that the operator at this place leaves."""
-        return self.remains.get(position, DEFAULT_REMAINS)
+        return self.remains.get(self.place(position), DEFAULT_REMAINS)
 
     def condition(self, node: Join) -> Met:
         """What a join's condition lets through."""
@@ -160,6 +198,16 @@ class Estimates:
             found = root(key, lambda column: origin_of(node.input, column))
             values.append(DEFAULT_KEYS if found is None else self.keys.get(found, DEFAULT_KEYS))
         return math.prod(values)
+
+
+def ratio(left: Flow, right: Flow) -> float:
+    """Rows of the right for each of the left."""
+    return right.rows / max(left.rows, LEAST_LEFT)
+
+
+def places_in(node: Node) -> list[Position]:
+    """Where the node and what is below it stands."""
+    return [one.position for one in nodes_of(node) if not isinstance(one, Filter | Project)]
 
 
 def root(expression: Expression, origin: Callable[[int], Origin | None]) -> Origin | None:

@@ -131,7 +131,7 @@ class HoppingOptimizer:
         """
         assert query.hop is not None, "a hopping query"
         only = None if not isinstance(forced, str) or forced == "auto" else reads(known_mode(forced))
-        estimates = Estimates(self._rates, query.hop.size_us)
+        estimates = Estimates(self._rates, query.hop.size_us).as_written(query.root)
         pricer = Pricer(estimates, HoppingCosts(self._weights, only), panes)
         return optimize_hopping(query, pricer, self._strategy, forced)
 

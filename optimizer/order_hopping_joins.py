@@ -136,7 +136,7 @@ class JoinOrder:
                 if mask >> i & 1:
                     estimates, right = self._pricer.estimates, self._flows[i]
                     rows *= estimates.left_by(match.position)
-                    hanging = estimates.hanging(match.position, right, self._met[i])
+                    hanging = estimates.hanging(match.position, self._met[i] * right.rows)
                     parts = together(parts, touched(right.parts, hanging))
             is_mixed = len(inner) > 1 or self._flows[inner[0]].is_mixed
             self._known[mask] = Flow(rows, parts, is_mixed=is_mixed)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from draws.named_cases import add_named_items, read_cases
 from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
@@ -17,15 +20,28 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("cli_help", "files_help", "functions_oracle", "oracle")
 
 settings.register_profile(
-    "penstock",
+    "fresh",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     print_blob=True,
 )
-settings.register_profile("draft", settings.get_profile("penstock"), phases=(Phase.explicit, Phase.generate))
-settings.register_profile("fixed", settings.get_profile("penstock"), derandomize=True, database=None)
-# draft: without shrinking. fixed: the same cases in every run, so that a gate does not depend on luck.
-settings.load_profile(os.environ.get("PENSTOCK_DRAWS", "penstock"))
+settings.register_profile("draft", settings.get_profile("fresh"), phases=(Phase.explicit, Phase.generate))
+settings.register_profile("fixed", settings.get_profile("fresh"), derandomize=True, database=None)
+# fixed: the same cases in every run, so that none depends on luck. fresh: others each time (`make draws`).
+# draft: those without shrinking.
+settings.load_profile(os.environ.get("PENSTOCK_DRAWS", "fixed"))
+
+
+def draw_no_constants_of_modules() -> None:
+    """Now and then hypothesis draws a constant of our modules; which depends on what is loaded."""
+    with suppress(ImportError):  # a release that does not do so
+        providers = importlib.import_module("hypothesis.internal.conjecture.providers")
+        if hasattr(providers, "_get_local_constants"):
+            vars(providers)["_get_local_constants"] = lambda: vars(providers)["_local_constants"]
+
+
+if settings.default.derandomize:
+    draw_no_constants_of_modules()
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -71,6 +87,7 @@ LONGEST = [
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no process is left with it when the others are done."""
+    add_named_items(items, read_cases())
     places = {name: place for place, name in enumerate(LONGEST, 1)}
 
     def place(item: pytest.Item) -> int:

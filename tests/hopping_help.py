@@ -45,7 +45,7 @@ def price(query: Query, weights: Weights | None = None, **assumed: Any) -> Price
     """Prices at default rates, or as assumed."""
     assert query.hop is not None
     estimates = Estimates(assumed.pop("rates", Rates()), query.hop.size_us, **assumed)
-    return Pricer(estimates, HoppingCosts(weights or read(SHIPPED)))
+    return Pricer(estimates.as_written(query.root), HoppingCosts(weights or read(SHIPPED)))
 
 
 @st.composite

@@ -26,7 +26,9 @@ from penstock.optimizer.logical import (
     Filter,
     Join,
     Node,
+    Position,
     Project,
+    Query,
     SetOperation,
     inputs_of,
     nodes_of,
@@ -155,13 +157,62 @@ def subsets(items: frozenset[int]) -> Iterator[frozenset[int]]:
 @given(st.randoms(use_true_random=False), st.integers(1, 3), weights())
 def test_search_finds_the_cheapest_of_all_plans(random: Random, operators: int, machine) -> None:  # type: ignore[no-untyped-def]
     query = random_query(random, operators)
-    pricer = random_prices(random, query, machine)
+    check_search(query, random_prices(random, query, machine))
+
+
+COMMON = (
+    "SELECT p.k, p.v, r.v AS z FROM {a} AS p JOIN {c} AS r ON p.k = r.k "
+    "{word} SELECT q.k, q.v, r.v AS z FROM {b} AS q JOIN {c} AS r ON q.k = r.k"
+)
+ABOVE = {
+    "nothing": "{below}",
+    "a join": "SELECT m.k, d.v FROM ({below}) AS m JOIN d ON m.k = d.k",
+    "a join of sets": "SELECT DISTINCT m.k, d.v FROM ({below}) AS m JOIN d ON m.z = d.k",
+    "groups": "SELECT m.k, COUNT(*) AS n FROM ({below}) AS m GROUP BY m.k",
+    "an anti join": "SELECT k, v FROM ({below}) AS m WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.k = m.k)",
+}
+
+
+@pytest.mark.parametrize("above", ABOVE)
+@settings(max_examples=15, deadline=None)
+@given(st.data(), st.randoms(use_true_random=False), weights())
+def test_search_where_both_sides_of_a_difference_are_joined_with_the_same(
+    above: str,
+    data: st.DataObject,
+    random: Random,
+    machine,  # type: ignore[no-untyped-def]
+) -> None:
+    window, word = st.sampled_from([5, 10, 40]), data.draw(st.sampled_from(["EXCEPT", "EXCEPT ALL"]))
+    streams = {name: f"{name} [RANGE {data.draw(window)} SECONDS]" for name in "abc"}
+    query = bind(ABOVE[above].format(below=COMMON.format(word=word, **streams)))
+    check_search(query, random_prices(random, query, machine))
+
+
+def check_search(query: Query, pricer: Pricer) -> None:
+    """It finds the cheapest of all plans, and all are said to give the same, whatever moves where."""
     best: dict[str, float] = {}
+    given_by = pricer.flow(query.root)
     for plan in every_plan(query.root):
+        flow = pricer.flow(plan)
+        assert flow.rows == pytest.approx(given_by.rows, rel=1e-9), write_shape(plan)
+        assert flow.changed == pytest.approx(given_by.changed, rel=1e-6), write_shape(plan)
         for form, cost, _ in every_assignment(plan, pricer):
             best[form] = min(cost, best.get(form, cost))
     for form, found in Search(pricer, "exhaustive").best(query.root).items():
         assert found.cost == pytest.approx(best[form], rel=1e-9), write_shape(found.node)
+
+
+def test_search_with_a_difference_whose_keys_differ_in_number() -> None:
+    """Of b many rows are joined with one of c, of a few: b is not longer against a for that."""
+    query = bind(
+        "SELECT d.k, c.v FROM (SELECT k, v FROM a EXCEPT ALL SELECT k, v FROM b) AS d JOIN c USING (k)"
+    )
+    keys = {("a", "k"): 1e5, ("b", "k"): 1.0, ("c", "k"): 10.0}
+    check_search(query, price(query, keys=keys, remains=dict.fromkeys(differences(query), 0.05)))
+
+
+def differences(query: Query) -> list[Position]:
+    return [one.position for one in nodes_of(query.root) if isinstance(one, SetOperation)]
 
 
 @settings(max_examples=30, deadline=None)

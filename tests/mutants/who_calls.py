@@ -1,9 +1,10 @@
 """Which tests run which function, and how long they take: a plugin of pytest's.
 
-    python -m pytest -p mutants.who_calls --calls calls.json ...
+    python -m pytest -p mutants.who_calls --calls folder ...
 
-Writes {function: {test: seconds}}, a function as `file:line of its def`. A test that has been seen to take
-longer than MOST_SECONDS is of no use here.
+Writes a file {function: {test: seconds}} for each file of tests as soon as it is through, a function as
+`file:name`, so that what has been learned outlives edits. Tests that fail, or take longer than MOST_SECONDS,
+are of no use here.
 """
 
 from __future__ import annotations
@@ -24,24 +25,29 @@ MOST_SECONDS = 20.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--calls", default="calls.json")
+    parser.addoption("--calls", default="calls")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watch(Path(config.getoption("calls"))))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest comes last: whoever stops half-way has learned most files."""
+    items.reverse()
+
+
 def place_of(code: CodeType) -> str:
-    """File and line of a function; the same whether it came by the link or not."""
-    return f"{Path(code.co_filename).resolve().relative_to(ROOT)}:{code.co_firstlineno}"
+    """File and name of a function; the same whether it came by the link or not."""
+    return f"{Path(code.co_filename).resolve().relative_to(ROOT)}:{code.co_qualname}"
 
 
 class Watch:
     """Notes what is called while a test runs."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.found: dict[CodeType, dict[str, float]] = {}
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.found: dict[str, dict[str, float]] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -54,18 +60,20 @@ class Watch:
         began = time.perf_counter()
         sys.setprofile(note)
         try:
-            return (yield)
+            done = yield
         finally:
             sys.setprofile(None)
-            took = time.perf_counter() - began
-            if took < MOST_SECONDS:
-                for code in seen:
-                    if ENGINE[0] in code.co_filename:
-                        self.found.setdefault(code, {})[item.nodeid] = took
+        took = time.perf_counter() - began
+        if took < MOST_SECONDS:
+            for code in seen:
+                if (
+                    ENGINE[0] in code.co_filename and "<" not in code.co_name
+                ):  # comprehensions: with their function
+                    self.found.setdefault(place_of(code), {})[item.nodeid] = took
+        return done
 
-    def pytest_sessionfinish(self) -> None:
-        calls: dict[str, dict[str, float]] = {}
-        for code, tests in self.found.items():
-            if "<" not in code.co_name:  # comprehensions go with their function
-                calls.setdefault(place_of(code), {}).update(tests)
-        self.path.write_text(json.dumps(calls))
+    @pytest.hookimpl
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is None or nextitem.path != item.path:
+            (self.folder / f"{item.path.stem}.json").write_text(json.dumps(self.found))
+            self.found = {}
