@@ -2,8 +2,8 @@
 
 In: rows, by what makes their keys equal (fingerprint.py).  Out: a slot per row, equal if and only if the keys
 are, -1 for a key with a NULL in it.  Kept: every key that has come, and the slots of numbered rows (those of
-a window, which come again at every hop).  Dropped: slots of rows below the first that came last; keys no
-numbered row has, when they are many.
+a window, which come again at every hop).  Dropped: slots of rows below the first that came last, all when
+none is there; keys no numbered row has, when they are many.
 """
 
 from __future__ import annotations
@@ -129,13 +129,24 @@ class SlotReader:
         self._columns = tuple(columns)
         self._nulls = nulls
         self.is_numbered = numbered
-        self.kept = RowBuffer("int32")
-        self.kept.slides = True
+        self.kept = self._begin(0)
         """By row number."""
+
+    def _begin(self, first: int) -> RowBuffer:
+        """Keep slots from this row on."""
+        self.kept = RowBuffer("int32", first)
+        self.kept.slides = True
+        return self.kept
+
+    def forget(self) -> None:
+        """No row that has come is there any more."""
+        if len(self.kept):
+            self._begin(self.kept.end)
 
     def read(self, batch: Batch | None, insert: bool) -> NDArray:
         """A slot per row; insert: new keys get one, else they have none. Keys of numbered rows always do."""
         if batch is None:
+            self.forget()
             return NO_SLOTS
         if not self._columns:
             return np.zeros(batch.length, np.int32)
@@ -144,9 +155,8 @@ class SlotReader:
             return (self._slots.insert if insert else self._slots.find)(self._keys(batch), slots)
         assert batch.first_row is not None, "rows without numbers"
         kept, first, end = self.kept, batch.first_row, batch.first_row + batch.length
-        if first > kept.end:  # rows in between have come and gone unseen
-            kept = self.kept = RowBuffer("int32", first)
-            kept.slides = True
+        if not kept.tail <= first <= kept.end:  # rows in between have come and gone unseen, or were forgotten
+            kept = self._begin(first)
         kept.drop(first)
         seen = kept.end - first
         if seen < batch.length:
@@ -172,7 +182,7 @@ class SlotReader:
 def tidy(slots: KeySlots, readers: Sequence[SlotReader]) -> None:
     """After a hop: forget all keys if no rows are numbered, else those no row has, if they are many."""
     kept = [reader.kept.live for reader in readers if reader.is_numbered]
-    if not kept:
+    if not any(map(len, kept)):
         if slots.used:
             slots.clear()
     elif slots.used > max(MIN_SLOTS, 4 * sum(map(len, kept))):

@@ -80,3 +80,14 @@ def pass_time_until(inputs: Sequence[Queue], output: Outlet, first: int) -> bool
         output.promise(now)
         return True
     return False
+
+
+def pass_worked_time(inputs: Sequence[Queue], output: Outlet, first: int = MAX_TS) -> bool:
+    """The same of whoever works all that has come up to the inputs' promises: no more than these, and nothing
+    of an instant of which rows wait.
+
+    Whoever is promised an instant joins what enters at it; what leaves at it must have been passed on before.
+    """
+    come = min(MAX_TS if queue.closed else queue.punctuation for queue in inputs)
+    waiting = min((int(queue.batches[0].ts[0]) for queue in inputs if queue.batches), default=MAX_TS)
+    return pass_time_until(inputs, output, min(first, come, waiting - 1))

@@ -113,6 +113,13 @@ def stands_still(plan: PlanNode) -> bool:
     )
 
 
+def has_standing_window(plan: PlanNode) -> bool:
+    """Whether some window holds rows that do not leave by themselves."""
+    windows = (ArriveNode, WholeWindowNode, StoredWindowNode)
+    found = (node.window for node in plan_nodes(plan) if isinstance(node, windows))
+    return any(window.kind == "rows" or window.size is None for window in found)
+
+
 def starts_full(plan: PlanNode) -> bool:
     """Whether it can give rows before any have come: those of a table, or a total."""
     return any(

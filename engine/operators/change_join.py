@@ -43,7 +43,7 @@ from ..kernels.change_join import (
 from ..kernels.matches import NEITHER, WITH, WITHOUT, settle
 from ..known_time import KnownTime, Learning
 from ..meetings import Meetings
-from ..operator import Counters, pass_time
+from ..operator import Counters, pass_time, pass_worked_time
 from ..padded_view import PaddedView
 from ..plan import ChangeJoinNode, JoinKind
 from ..queue import BEGINNING, Outlet, Queue, bound_of, instants_of
@@ -116,7 +116,8 @@ class ChangeJoin:
     def step(self, quantum: int) -> bool:
         if self._work is None and not self._take(quantum):
             told = self._told is not None and self._tell(self._told.until(self._known.ts))
-            return pass_time(self.inputs, self.output) or told
+            pass_on = pass_time if self._node.instants else pass_worked_time
+            return pass_on(self.inputs, self.output) or told
         self._run()
         return True
 

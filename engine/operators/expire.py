@@ -18,7 +18,7 @@ from ..batch import Batch, Gather
 from ..fingerprint import fingerprint
 from ..kernels.expire import DONE, MISSING, SLOTS, run_expire
 from ..known_time import KnownTime, Learning
-from ..operator import Counters, pass_time_until
+from ..operator import Counters, pass_worked_time
 from ..plan import ExpireNode
 from ..queue import Outlet, Queue, bound_of
 from ..types import SqlType
@@ -48,7 +48,7 @@ class Expire:
         worked = self._work is not None or self._take(quantum)
         if worked:
             self._run()
-        return worked or pass_time_until(self.inputs, self.output, self._bag.first_due)
+        return worked or pass_worked_time(self.inputs, self.output, self._bag.first_due)
 
     def _take(self, quantum: int) -> bool:
         """Begin with what has come; False if there is nothing to do."""

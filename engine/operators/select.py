@@ -59,6 +59,8 @@ class Select(Stateless):
         if (queue.messages or queue.merged) and not queue.batches:
             self.output.tell(queue.take_messages(queue.punctuation))
         until = MAX_TS if self.held is None else int(self.held.ts[0])
+        if queue.batches:  # as pass_worked_time does
+            until = min(until, int(queue.batches[0].ts[0]) - 1)
         return pass_time_until(self.inputs, self.output, until) or worked
 
     def _pass_on(self, batch: Batch) -> None:

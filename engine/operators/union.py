@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..batch import concatenate
-from ..operator import Counters, Stateless, pass_time
+from ..operator import Counters, Stateless, pass_worked_time
 from ..queue import Outlet, Queue, bound_of
 
 
@@ -35,4 +35,4 @@ class Union(Stateless):
             self.output.put(rows)
         if messages := sorted({ts for queue in self.inputs for ts in queue.take_messages(bound)}):
             self.output.tell(messages)
-        return pass_time(self.inputs, self.output) or bool(taken)
+        return pass_worked_time(self.inputs, self.output) or bool(taken)

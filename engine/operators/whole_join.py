@@ -25,7 +25,7 @@ from ..padded_view import PaddedView
 from ..plan import ChangeJoinNode
 from ..queue import Queue
 from ..types import ARROW_TYPES, SqlType
-from .whole_operator import CHUNK_ROWS, WholeOperator, chunks
+from .whole_operator import CHUNK_ROWS, WholeOperator, chunks, forget_left, next_hop
 
 
 class WholeJoin(WholeOperator):
@@ -49,6 +49,12 @@ class WholeJoin(WholeOperator):
             SlotReader(self._slots, types[side], keys, False, numbered[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
         )
+
+    def next_hop(self, ts: int) -> int | None:
+        return next_hop(self._node.whole, ts)
+
+    def forget(self) -> None:
+        forget_left(self._slots, (self._left, self._right), (self._node.left, self._node.right))
 
     def answer(self, ts: int, taken: Sequence[Batch | None]) -> Iterator[Batch]:
         left, right = taken

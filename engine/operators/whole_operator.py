@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import Batch
+from ..hops import Hops
+from ..key_slots import KeySlots, SlotReader, tidy
 from ..operator import Counters, Stateless, pass_time_until
+from ..plan import PlanNode
+from ..plan_parts import has_standing_window
 from ..queue import BEGINNING, Outlet, Queue
 from ..window import FOREVER
 
@@ -31,6 +35,15 @@ class WholeOperator(Stateless, ABC):
         self._work: Iterator[Batch] | None = None
         self.due = FOREVER
         """A hop that is to be worked even if no input has rows of it."""
+        self._until: int | None = None
+        """The hop after the one that was worked last, as long as nothing is known of it."""
+
+    def next_hop(self, ts: int) -> int | None:
+        """The hop after this one; None: whoever keeps nothing from hop to hop need not know."""
+        return None
+
+    def forget(self) -> None:
+        """A hop had no rows at all: what was kept to save work is of rows that are not there any more."""
 
     @abstractmethod
     def answer(self, ts: int, taken: Sequence[Batch | None]) -> Iterator[Batch]:
@@ -39,11 +52,14 @@ class WholeOperator(Stateless, ABC):
     def step(self, quantum: int) -> bool:
         if self._work is None:
             ts = self._next()
+            if self._until is not None and min(queue.frontier for queue in self.inputs) > self._until:
+                self._until = None
+                self.forget()
             if ts is None:
                 return pass_time_until(self.inputs, self.output, self.due)
             taken = [queue.take(ts, True) for queue in self.inputs]
             self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
-            self._work = self.answer(ts, taken)
+            self._work, self._until = self.answer(ts, taken), self.next_hop(ts)
         for batch in self._work:
             self.counters.rows_out += batch.length
             self.output.put(batch)
@@ -65,6 +81,21 @@ class WholeOperator(Stateless, ABC):
         if ts == FOREVER or any(queue.punctuation <= ts and not queue.closed for queue in self.inputs):
             return None
         return ts
+
+
+def next_hop(hops: Hops | None, ts: int) -> int:
+    """The boundary after one."""
+    assert hops is not None, "whole answers are of hops"
+    return hops.first(ts + 1)
+
+
+def forget_left(slots: KeySlots, readers: Sequence[SlotReader], inputs: Sequence[PlanNode]) -> None:
+    """Forget the slots of rows that leave by themselves. Others are there, even if a hop at which nothing can
+    have changed is left out."""
+    for reader, below in zip(readers, inputs, strict=True):
+        if not has_standing_window(below):
+            reader.forget()
+    tidy(slots, readers)
 
 
 def at_hop(ts: int, batch: Batch) -> Batch:

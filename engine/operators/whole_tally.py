@@ -18,7 +18,7 @@ from ..plan import TallyNode
 from ..queue import Queue
 from ..types import SqlType
 from .tally import KINDS
-from .whole_operator import WholeOperator, at_hop, chunks
+from .whole_operator import WholeOperator, at_hop, chunks, forget_left, next_hop
 
 
 class WholeTally(WholeOperator):
@@ -33,11 +33,18 @@ class WholeTally(WholeOperator):
         numbered: Sequence[bool],
     ) -> None:
         super().__init__(queues, name)
+        self._node = node
         self._kind = KINDS[node.kind, node.all]
         self._slots = KeySlots()
         self._readers = [
             SlotReader(self._slots, types, range(len(types)), True, is_numbered) for is_numbered in numbered
         ]
+
+    def next_hop(self, ts: int) -> int | None:
+        return next_hop(self._node.whole, ts)
+
+    def forget(self) -> None:
+        forget_left(self._slots, self._readers, self._node.inputs)
 
     def answer(self, ts: int, taken: Sequence[Batch | None]) -> Iterator[Batch]:
         left = self._readers[0].read(taken[0], True)
