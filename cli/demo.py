@@ -142,10 +142,10 @@ def start(folder: Path, sharing: str = "auto") -> tuple[Engine, list[Feed]]:
 
 def run_fast(folder: Path, sharing: str = "auto") -> FastRun:
     """All rows, without waiting for their time."""
+    from penstock.compile_notice import compile_notice
     from penstock.connectors.merge import read_in_time_order
 
     from .drive import Driver
-    from .session import compile_notice
 
     compiled = compile_notice.count
     engine, feeds = start(folder, sharing)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.compile_notice import compile_notice
 from penstock.engine.expression import write_time
 
-from .session import compile_notice, note
+from .session import note
 
 if TYPE_CHECKING:
     import pyarrow as pa

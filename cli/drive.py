@@ -9,7 +9,7 @@ from functools import partial
 from penstock.api import Engine
 from penstock.connectors.batch import Batch
 from penstock.connectors.merge import Step
-from penstock.engine.errors import DataError, PenstockError
+from penstock.engine.errors import DataError, PenstockError, StoppedError, SubscriberError
 
 from .results import WriteFailed
 from .session import note
@@ -59,16 +59,14 @@ class Driver:
         """Tells a query's failure, after which the engine goes on, from everything else, which is raised."""
         try:
             action()
-        except WriteFailed as failure:
-            raise failure.error from None
-        except PenstockError as error:
-            queries = self._engine.stats()["queries"]
-            stopped = {name: text for name, text in queries.items() if text["error"] is not None}
-            new = [name for name in stopped if name not in self._failed]
-            if not new:
-                raise
+        except SubscriberError as failure:  # results could not be written
+            cause = failure.__cause__
+            assert cause is not None, "what the subscriber raised"
+            raise (cause.error if isinstance(cause, WriteFailed) else cause) from None
+        except StoppedError as error:
             self.first_failure = self.first_failure or error
-            for name in new:
-                self._failed.add(name)
-                reason = str(stopped[name]["error"]).removesuffix(f", in query `{name}`")
-                note(f"Query `{name}` stopped: {reason}")
+            for name, query in self._engine.stats()["queries"].items():
+                if name in error.queries and name not in self._failed:
+                    self._failed.add(name)
+                    reason = str(query["error"]).removesuffix(f", in query `{name}`")
+                    note(f"Query `{name}` stopped: {reason}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WriteFailed(Exception):
-    """Carries a writer's error past the engine, for which a PenstockError would be the query's own."""
+    """Tells a writer's error from what else a subscriber may raise."""
 
     def __init__(self, error: PenstockError) -> None:
         self.error = error

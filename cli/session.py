@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock.compile_notice import compile_notice
 from penstock.engine.errors import QueryError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def silent(_: str) -> None:
+    """Nothing is said."""
+
+
 def load_engine(
     queries: str,
     sharing: str,
@@ -39,9 +44,8 @@ def load_engine(
     from penstock.api import Engine
 
     sql = _read_statements(queries)
+    compile_notice.say = silent if quiet else note
     engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes, optimize=optimize)
-    if not quiet:
-        compile_notice.listen()
     try:
         engine.execute(sql)
     except QueryError as error:
@@ -69,34 +73,6 @@ def _read_statements(path: str) -> str:
         raise UsageError(
             f"Expected a file of statements at `{path}`, found bytes that are not text"
         ) from None
-
-
-class CompileNotice:
-    """Says once that kernels are being compiled, when the first one is; `count` is how many were.
-
-    say: where the line goes; a page that draws over itself puts its own way of printing here.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.say: Callable[[str], object] = note
-        self._listening = False
-
-    def listen(self) -> None:
-        """Be told of compilations from now on; loads Numba, which an engine does anyway."""
-        from penstock.engine.kernels.jit import on_compile
-
-        if not self._listening:
-            self._listening = True
-            on_compile(self._hear)
-
-    def _hear(self) -> None:
-        self.count += 1
-        if self.count == 1:
-            self.say("Compiling kernels for this machine ...")
-
-
-compile_notice = CompileNotice()
 
 
 def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:

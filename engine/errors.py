@@ -2,16 +2,20 @@
 
     PenstockError                1
     ├── UsageError               2   the call is wrong: unknown stream, pushing after close, a bad option
+    │   └── DeadlockError            a subscriber holds the engine and may be waiting for who waits for that
     ├── QueryError               3   a statement is wrong; carries line, column and a hint
     │   ├── ParseError               not SQL as LANGUAGE defines it
     │   ├── BindError                unknown name, wrong type, a missing window
     │   └── UnsupportedError         understood, but not built: refused by name
-    └── DataError                4   the data is wrong; carries the source and the row
-        ├── SchemaError              a missing column, a wrong type
-        ├── LateError                time went backwards beyond the slack
-        ├── AheadError               a time further ahead than the stream allows
-        └── FileError                a file is missing, cut short or unreadable
-            └── CheckpointError          the same of a checkpoint, or one of another version
+    ├── DataError                4   the data is wrong, nothing is taken in; carries the source and the row
+    │   ├── SchemaError              a missing column, a wrong type
+    │   ├── LateError                time went backwards beyond the slack
+    │   ├── AheadError               a time further ahead than the stream allows
+    │   └── FileError                a file is missing, cut short or unreadable
+    │       └── CheckpointError          the same of a checkpoint, or one of another version
+    └── TakenError               4   all was done, rows are taken in: pushed again they would come twice
+        ├── StoppedError             queries could not go on with the data, and have stopped
+        └── SubscriberError      1   functions that take results raised; `__cause__` is what they raised
 
 A message says what was expected, what was found and where, in one line, values in backticks.
 A user's mistake raises one of these; a mistake of ours is an assertion.
@@ -20,7 +24,7 @@ A user's mistake raises one of these; a mistake of ours is an assertion.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PenstockError(Exception):
@@ -33,6 +37,10 @@ class UsageError(PenstockError):
     """The call is wrong, whatever the data and the queries are."""
 
     exit_code = 2
+
+
+class DeadlockError(UsageError):
+    """The engine was not free for long: a subscriber did not return, which may be waiting for this thread."""
 
 
 class QueryError(PenstockError):
@@ -69,7 +77,7 @@ class UnsupportedError(QueryError):
 
 
 class DataError(PenstockError):
-    """The data is wrong; `source` is a stream or file, `row` counts from 1."""
+    """The data is wrong, nothing of it is taken in; `source` is a stream or file, `row` counts from 1."""
 
     exit_code = 4
 
@@ -103,6 +111,30 @@ class FileError(DataError):
 
 class CheckpointError(FileError):
     """Not a checkpoint, cut short, damaged, or of another version."""
+
+
+class TakenError(PenstockError):
+    """What was asked for was done, rows are taken in: pushed again they would come twice.
+
+    `queries`: the names of those it is about; `others`: what else went wrong in the same call.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, queries: Sequence[str] = ()) -> None:
+        self.queries = tuple(queries)
+        self.others: tuple[Exception, ...] = ()
+        super().__init__(message)
+
+
+class StoppedError(TakenError):
+    """Queries could not go on with the data (a division by zero, an overflow) and have stopped."""
+
+
+class SubscriberError(TakenError):
+    """Functions that take results raised, or what they asked of the engine did."""
+
+    exit_code = 1
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

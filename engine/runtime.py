@@ -21,7 +21,7 @@ from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .end_of_input import end_of, set_ends
-from .errors import DataError
+from .errors import DataError, StoppedError
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
 from .idle import IdleStreams
@@ -107,7 +107,10 @@ class Runtime:
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
         self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | WindowStore] = {}
-        self._failures: list[Exception] = []
+        self.failures: list[tuple[str, Exception]] = []
+        """What stopped queries, by name, for whoever pushed to be told."""
+        self.refused: list[tuple[str, Exception]] = []
+        """What subscribers raised, by the query they listen to."""
 
     @property
     def selects(self) -> dict[str, SharedSelect]:
@@ -149,9 +152,9 @@ class Runtime:
     ) -> Pipeline:
         """Start a query from now on; `schema` is that of its results."""
         types = plan_types(plan)
-        failed = self._failures.append
+        refused = partial(self._refuse, name)
         sink = Sink(
-            schema, Queue(), f"{name}.sink", counting, failed, changes, netting, types, self.held_memory
+            schema, Queue(), f"{name}.sink", counting, refused, changes, netting, types, self.held_memory
         )
         sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
@@ -322,7 +325,7 @@ class Runtime:
         return sum(ingest.rows_in for ingest in self.streams.values())
 
     def run(self) -> None:
-        """Work until nothing can be done; raise what stopped a query or a subscriber raised meanwhile."""
+        """Work until nothing can be done; what went wrong is in `failures` and `refused`."""
         self._began = self._clock()
         self.runs += 1
         self._work()
@@ -331,12 +334,10 @@ class Runtime:
         if not self._working:
             self._change_plans()
             self.held_memory.look()
-        if self._failures:
-            error, *others = self._failures
-            self._failures.clear()
-            for other in others:
-                error.add_note(f"also: {other}")
-            raise error
+
+    def _refuse(self, name: str, error: Exception) -> None:
+        """A subscriber raised."""
+        self.refused.append((name, error))
 
     @property
     def is_working(self) -> bool:
@@ -402,10 +403,10 @@ class Runtime:
             reason = " ".join(str(error).split())
             if isinstance(error, MemoryError):
                 reason = f"Expected memory for what the windows hold, found none left ({reason})"
-            error = DataError(f"{reason}, in query `{pipeline.name}`")
+            error = StoppedError(f"{reason}, in query `{pipeline.name}`", queries=[pipeline.name])
         pipeline.error = error
         self._idle.forget()
-        self._failures.append(error)
+        self.failures.append((pipeline.name, error))
         rest = later
         if pipeline.sink not in later:
             rest = [*later, *(one for part in pipeline.everything for one in part.own_operators)]

@@ -69,8 +69,8 @@ class Succession:
     ) -> None:
         """Begin with a plan that takes over as soon as it has caught up; one begun before is forgotten."""
         self.drop(name)
-        failed, old = self._runtime._failures.append, self._runtime.pipelines[name].sink
-        sink = Sink(old.schema, Queue(), name + NEXT, True, failed, old.is_changes)
+        old = self._runtime.pipelines[name].sink
+        sink = Sink(old.schema, Queue(), name + NEXT, True, old.refused, old.is_changes)
         sink.by_hops = old.by_hops and done is None  # what is of no hop that is over is the query's then
         heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
         self._runtime._start(heir, counting=False)  # counting or not, the sink will be that of the query

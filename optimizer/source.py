@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from penstock.engine.errors import ParseError, QueryError
 
+from .load_parser import load_parser
 from .logical import Position
 
 E = TypeVar("E", bound=QueryError)
@@ -51,6 +52,7 @@ class Source:
         return f"`{written}`"
 
     def tokenize(self) -> list[Token]:
+        load_parser()
         from sqlglot.errors import SqlglotError
         from sqlglot.tokens import Tokenizer
 

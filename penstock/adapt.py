@@ -147,7 +147,7 @@ class Adapter:
         if not shared_streams(plan):
             self._alone.add(query.name)
         self._has_company |= bool(self._alone) and self._meets_others(windows)
-        if self._has_company and not self._engine._at_work:
+        if self._has_company:
             self._look_at_windows()
 
     def _look_at_windows(self) -> None:

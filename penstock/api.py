@@ -5,12 +5,11 @@ Nothing heavy is loaded before the first Engine is made: `import penstock` costs
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,11 +17,12 @@ import pyarrow as pa
 from penstock.engine.errors import BindError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 from penstock.query import Hopping, Queries, Query
+from penstock.turns import DEADLOCK_AFTER_S, Turns, change, turn
 
 if TYPE_CHECKING:
     from penstock.engine.build_operator import Approach
     from penstock.engine.scheduler import Scheduler
-    from penstock.optimizer import logical
+    from penstock.optimizer import logical, statements
     from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.optimize_hopping import Decide
     from penstock.optimizer.plan_query import Planned
@@ -40,7 +40,7 @@ CHECKPOINTED = (
 
 
 class Engine:
-    """Streams, queries and what connects them.
+    """Streams, queries and what connects them; any number of threads may use it (turns.py).
 
     >>> engine = Engine()
     >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
@@ -63,6 +63,7 @@ class Engine:
         scheduler: Scheduler | None = None,
         panes: bool = True,
         multiway: bool = True,
+        deadlock_after_s: float = DEADLOCK_AFTER_S,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
 
@@ -71,21 +72,25 @@ class Engine:
         `optimize`: how the order of their joins and the places of differences are searched for.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
+        `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
         from penstock.adapt import Adapter
+        from penstock.compile_notice import compile_notice
         from penstock.engine.runtime import Runtime
         from penstock.optimizer.arrange_joins import Arranger
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
-        from penstock.options import check_index, check_modes, check_option
+        from penstock.options import check_index, check_modes, check_option, check_seconds
         from penstock.running_clock import RunningClock
 
+        compile_notice.listen()
         check_option("sharing", sharing)
         check_option("expiry", expiry)
         check_modes(modes)
         check_option("execution", execution)
         check_option("optimize", optimize)
+        check_seconds("deadlock_after_s", deadlock_after_s)
         self._optimize = optimize
         self._hopping: Hopping = modes, execution
         self._index = check_index(index)
@@ -103,19 +108,24 @@ class Engine:
         self._adapter = Adapter(self)
         self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
-        self._at_work = False
-        """While rows or time are worked off: a subscriber may call."""
         self._note: dict[str, Any] = {}
+        self._deadlock_after_s = deadlock_after_s
+        self._turns = Turns(self._runtime, deadlock_after_s)
 
     # -- statements ---------------------------------------------------------------------------------
 
     def execute(self, sql: str) -> None:
         """Run any number of statements; if one is wrong, none has any effect."""
         from penstock.optimizer.parse import parse_script
-        from penstock.script import run_script
 
         require_text("statements", sql)
-        run_script(self, parse_script(sql))
+        self._execute(parse_script(sql))
+
+    @change
+    def _execute(self, script: Sequence[statements.Statement]) -> None:
+        from penstock.script import run_script
+
+        run_script(self, script)
 
     def query(
         self,
@@ -129,36 +139,69 @@ class Engine:
         """Start a query. With `count_only` results are counted and never made, which is cheaper.
 
         `modes` forces the mode of all operators of a hopping query, or of some by the names EXPLAIN shows.
+        A subscriber is given a query that begins when the running call is done.
         """
-        from penstock.optimizer.bind import bind_query
         from penstock.optimizer.parse import parse_query
         from penstock.options import check_modes, check_option
 
-        self._refuse_closed("a query can be started")
         require_text("the text of a query", sql)
-        while name is None or (name == f"q{self._unnamed}" and name in self._queries):
-            self._unnamed += 1
-            name = f"q{self._unnamed}"
-        require_text("a name", name)
-        if not name.strip():
-            raise UsageError(f"Expected a name, found `{name}`")
-        if name.lower() in self._queries:
-            raise BindError(f"Expected a new name, found a query `{name}` already")
+        if name is not None:
+            require_text("a name", name)
+            if not name.strip():
+                raise UsageError(f"Expected a name, found `{name}`")
         hopping = self._hopping[0] if modes is None else modes, execution or self._hopping[1]
         check_modes(hopping[0])
         check_option("execution", hopping[1])
-        bound = bind_query(parse_query(sql), self._catalog)
-        if bound.hop is None and (modes, execution) != (None, None):
-            raise UsageError("Expected modes and execution with a query that has HOP BY, found one without")
-        planned = self._plan(bound, count_only, name, None, hopping)
-        return self._start(name, bound, planned, count_only, hopping)
+        query = Query(self, name or self._free_name(), count_only)
+        is_forced = (modes, execution) != (None, None)
+        self._query(query, parse_query(sql), hopping, is_named=name is not None, is_forced=is_forced)
+        return query
+
+    @turn
+    def _free_name(self) -> str:
+        while True:
+            self._unnamed += 1
+            name = f"q{self._unnamed}"
+            if name not in self._queries:
+                return name
+
+    @change
+    def _query(
+        self,
+        query: Query,
+        statement: statements.SelectStatement,
+        hopping: Hopping,
+        is_named: bool,
+        is_forced: bool,
+    ) -> None:
+        """Start a query that somebody holds already."""
+        from penstock.optimizer.bind import bind_query
+
+        try:
+            self._refuse_closed("a query can be started")
+            if query.name.lower() in self._queries:
+                if is_named:
+                    raise BindError(f"Expected a new name, found a query `{query.name}` already")
+                query._name = self._free_name()
+            bound = bind_query(statement, self._catalog)
+            if bound.hop is None and is_forced:
+                raise UsageError(
+                    "Expected modes and execution with a query that has HOP BY, found one without"
+                )
+            planned = self._plan(bound, query._counting, query.name, None, hopping)
+            self._start(query.name, bound, planned, query._counting, hopping, query)
+        except Exception as error:
+            query._could_not_begin(error)
+            raise
 
     @property
+    @turn
     def queries(self) -> Mapping[str, Query]:
         """The queries at work, by name, whatever its case."""
         return Queries(self._queries)
 
     @property
+    @turn
     def streams(self) -> Mapping[str, pa.Schema]:
         """The declared streams and what is to be pushed to them."""
         return {
@@ -167,6 +210,7 @@ class Engine:
         }
 
     @property
+    @turn
     def tables(self) -> Mapping[str, pa.Schema]:
         """The declared tables and what is to be pushed to them, before any stream."""
         return {
@@ -174,6 +218,7 @@ class Engine:
             for table in self._catalog.tables
         }
 
+    @turn
     def table_rows(self, table: str) -> pa.Table:
         """The rows that a table has."""
         found = self._relation(table)
@@ -181,15 +226,18 @@ class Engine:
             raise UsageError(f"Expected the name of a table, found the stream `{found.name}`")
         return self._runtime.tables[found.name].rows
 
+    @turn
     def time_column(self, stream: str) -> str:
         """The column that says when a row happened."""
         found = self._stream(stream)
         return found.columns[found.time_column].name
 
+    @turn
     def slack(self, stream: str) -> datetime.timedelta:
         """How late a row of the stream may be, as its WATERMARK says."""
         return datetime.timedelta(microseconds=self._stream(stream).slack_us)
 
+    @turn
     def partition_key(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """The column by which each stream can be split over engines, for all queries; some may be given."""
         from penstock.optimizer.find_partition_key import find_partition_key
@@ -203,26 +251,32 @@ class Engine:
     def push(self, stream: str, data: Any) -> None:
         """Push rows: a pyarrow Table or RecordBatch, pandas, polars, or a dict of columns.
 
-        Raises DataError, with nothing taken in, if the rows are not what the stream was declared to be.
+        Raises DataError, with nothing taken in, if the rows are not what the stream was declared to be; and
+        TakenError when all are taken in, if they stopped a query or a subscriber raised.
         """
-        from penstock.inputs import to_table
+        if not isinstance(data, pa.Table):
+            from penstock.inputs import to_table
 
+            data = to_table(data, stream)
+        self._push(stream, data)
+
+    @change
+    def _push(self, stream: str, table: pa.Table) -> None:
         self._refuse_closed("rows can be pushed")
         name = stream if stream in self._runtime.streams else self._relation(stream).name
-        table = data if isinstance(data, pa.Table) else to_table(data, name)
-        with self._working():
-            self._runtime.push(name, table)
+        self._runtime.push(name, table)
         self._adapter.look()
 
+    @change
     def advance(self, ts: int | datetime.datetime, stream: str | None = None) -> None:
         """Time has come this far on every stream, or on the one named, with or without rows."""
         from penstock.inputs import to_microseconds
 
         self._refuse_closed("time can be advanced")
         name = None if stream is None else self._stream(stream).name
-        with self._working():
-            self._runtime.advance(to_microseconds(ts), name)
+        self._runtime.advance(to_microseconds(ts), name)
 
+    @change
     def close(self, *, drain: bool = False) -> None:
         """End the streams: whatever is pending comes out, of hopping queries the hop that is not over too.
 
@@ -230,8 +284,7 @@ class Engine:
         """
         if not self._closed:
             self._closed = True
-            with self._working():
-                self._runtime.close(drain)
+            self._runtime.close(drain)
 
     def __enter__(self) -> Engine:
         return self
@@ -241,6 +294,7 @@ class Engine:
 
     # -- insight ------------------------------------------------------------------------------------
 
+    @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
         from penstock.optimizer.description import write_json, write_tree
@@ -266,18 +320,21 @@ class Engine:
             return write_json(queries, groups)
         return "\n\n".join(write_tree(one) for one in [*queries, *groups]) or "No queries."
 
+    @turn
     def stats(self) -> dict[str, Any]:
         """Per stream and per operator: rows in and out, state rows and bytes, queue length, busy time."""
         from penstock.stats import collect_stats
 
         return collect_stats(self._runtime)
 
+    @change
     def set_rate(self, stream: str, rows_per_second: float) -> None:
         """Tell the cost model how fast a stream is, before any of it has come."""
         if not isinstance(rows_per_second, int | float) or not 0 < rows_per_second < math.inf:
             raise UsageError(f"Expected a rate above 0 in rows per second, found `{rows_per_second!r}`")
         self._rates.set(self._stream(stream).name, rows_per_second)
 
+    @change
     def plan_again(self) -> None:
         """Plan every query anew for the rates that are known now; before any rows have come."""
         if self._runtime.rows_in:
@@ -289,6 +346,7 @@ class Engine:
 
     # -- checkpoints --------------------------------------------------------------------------------
 
+    @turn
     def checkpoint(self, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
         """Write everything to a file, in place of what was there, all at once or not at all.
 
@@ -298,6 +356,7 @@ class Engine:
 
         write_file(path, self._dump(note))
 
+    @turn
     def checkpoint_bytes(self, *, note: Mapping[str, Any] | None = None) -> bytes:
         """The same as bytes."""
         return b"".join(self._dump(note))
@@ -325,6 +384,7 @@ class Engine:
         return Engine._load(data, "bytes given")
 
     @property
+    @turn
     def note(self) -> dict[str, Any]:
         """What was noted with the checkpoint the engine was restored from; empty if it was not."""
         return dict(self._note)
@@ -333,7 +393,7 @@ class Engine:
         from penstock import __version__
         from penstock.engine.checkpoint import dump
 
-        if self._at_work:
+        if self._turns.is_asked_by_subscriber:
             raise UsageError("Expected a checkpoint between two pushes, found one asked for by a subscriber")
         return dump(self, {} if note is None else note, __version__, CHECKPOINTED)
 
@@ -347,16 +407,12 @@ class Engine:
         if not isinstance(engine, Engine):
             raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
         engine._note = note
+        engine._turns = Turns(engine._runtime, engine._deadlock_after_s)
         return engine
 
-    @contextlib.contextmanager
-    def _working(self) -> Iterator[None]:
-        """While operators are at work, what they hold is in no order."""
-        before, self._at_work = self._at_work, True
-        try:
-            yield
-        finally:
-            self._at_work = before
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a checkpoint who waits for the engine is no part."""
+        return {name: value for name, value in self.__dict__.items() if name != "_turns"}
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -417,7 +473,9 @@ class Engine:
         plan: Planned,
         counting: bool,
         hopping: Hopping | None = None,
-    ) -> Query:
+        query: Query | None = None,
+    ) -> None:
+        """`query`: who holds it already, if somebody does."""
         alone, plan = plan, self._with_others(name, plan)
         changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
@@ -425,14 +483,13 @@ class Engine:
         pipeline = self._runtime.add_query(
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
-        query = Query(self, bound, pipeline, counting, hopping or self._hopping)
+        query = query or Query(self, name, counting)
+        query._begin(bound, pipeline, hopping or self._hopping)
         query._decide_on(plan.decided)
         self._queries[name.lower()] = query
         self._adapter.add(query, alone)
         self._count_lateness(query, 1)
-        with self._working():
-            self._runtime.give_first(pipeline)
-        return query
+        self._runtime.give_first(pipeline)
 
     def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:
         from penstock.engine.window import MAX_TS
@@ -449,10 +506,9 @@ class Engine:
         planned = self._adapter.alter(query, planned)
         query._decide_on(planned.decided)
         query._replanned_from = (MAX_TS,)
-        with self._working():
-            self._runtime.alter_changes(
-                query.name, planned.node, planned.approach, complete_from, query._goes_over
-            )
+        self._runtime.alter_changes(
+            query.name, planned.node, planned.approach, complete_from, query._goes_over
+        )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
         from penstock.engine.ingest import StreamSchema

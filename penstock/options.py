@@ -39,6 +39,12 @@ def check_modes(modes: object) -> None:
         raise UsageError(f"Expected modes as text or by the names of operators, found `{modes!r}`")
 
 
+def check_seconds(option: str, value: object) -> None:
+    """A time, perhaps an infinite one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise UsageError(f"Expected {option} to be a number of seconds above 0, found `{value!r}`")
+
+
 def check_index(index: str | tuple[str, str]) -> tuple[str | None, str | None]:
     """Index forced on (left, right); None: chosen by cost."""
     known = ("auto", *INDEX_KINDS)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from penstock.engine.errors import UsageError, did_you_mean
+from penstock.turns import Turns, change, turn
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -28,23 +29,47 @@ Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
 class Query:
     """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
 
-    def __init__(
-        self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool, hopping: Hopping
-    ) -> None:
+    _bound: logical.Query
+    _pipeline: Pipeline
+    _hopping: Hopping
+
+    def __init__(self, engine: Engine, name: str, counting: bool) -> None:
         self._engine = engine
-        self._bound = bound
-        self._pipeline = pipeline
+        self._name = name
         self._counting = counting
+        self._not_begun: str | None = "begins when the running call is done"
+        """What keeps it from being at work; None: it is."""
         self._replanned_from: tuple[int | None] | None = None
         """From when on it was exact before its plan was changed for another of the same answer, or from when
         on it has the answer of its new windows."""
-        self._hopping = hopping
         self._decided: HoppingPlan | None = None
         """How a hopping query runs, and what else there was."""
         self._next_decided: tuple[PlanNode, HoppingPlan] | None = None
         """A plan that is catching up, and how it will run then."""
         self._watch: Watch | None = None
         """What its operators have shown."""
+
+    @property
+    def _turns(self) -> Turns:
+        return self._engine._turns
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def _begin(self, bound: logical.Query, pipeline: Pipeline, hopping: Hopping) -> None:
+        """From now on it is at work."""
+        self._bound, self._pipeline, self._hopping = bound, pipeline, hopping
+        self._not_begun = None
+
+    def _could_not_begin(self, error: Exception) -> None:
+        if self._not_begun is not None:
+            self._not_begun = f"could not be started: {error}"
+
+    def _require_begun(self) -> None:
+        if self._not_begun is not None:
+            raise UsageError(f"Expected a query at work, found `{self.name}`, which {self._not_begun}")
 
     def _decide_on(self, decided: HoppingPlan | None) -> None:
         """Run as was decided; modes that were not forced may be changed while it runs."""
@@ -61,44 +86,51 @@ class Query:
         return self._decided
 
     @property
-    def name(self) -> str:
-        """The name it was given."""
-        return self._pipeline.name
-
-    @property
+    @turn
     def sql(self) -> str:
         """The text it was made from."""
+        self._require_begun()
         return self._bound.sql
 
     @property
+    @turn
     def streams(self) -> tuple[str, ...]:
         """The streams it reads."""
         from penstock.optimizer.logical import streams_of
 
+        self._require_begun()
         return streams_of(self._bound.root)
 
     @property
+    @turn
     def tables(self) -> tuple[str, ...]:
         """The tables it reads."""
         from penstock.optimizer.logical import tables_of
 
+        self._require_begun()
         return tables_of(self._bound.root)
 
     @property
+    @turn
     def schema(self) -> pa.Schema:
         """Columns of its results: `_ts`, then what it selects."""
+        self._require_begun()
         return self._pipeline.sink.schema
 
     @property
+    @turn
     def count(self) -> int:
         """Result rows so far, read or not."""
-        return self._pipeline.count
+        return 0 if self._not_begun else self._pipeline.count
 
     @property
+    @turn
     def complete_from(self) -> datetime.datetime | None:
         """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
         from penstock.optimizer.completeness import complete_from
 
+        if self._not_begun:
+            return NEVER
         replanned = self._replanned_from
         since = complete_from(self._pipeline) if replanned is None else replanned[0]
         if since is None:
@@ -108,11 +140,13 @@ class Query:
         except OverflowError:  # never, or later than there are dates
             return NEVER
 
+    @turn
     def results(self) -> pa.Table:
         """What is new since the last call; a query that failed gives what it had before, then its error."""
-        sink = self._pipeline.sink
-        if self._pipeline.error is not None and not sink.state_rows:
-            raise self._pipeline.error
+        self._require_begun()
+        sink, error = self._pipeline.sink, self._pipeline.error
+        if error is not None and not sink.state_rows:
+            raise error.with_traceback(None)
         if self._counting:
             raise UsageError(f"Expected a query that keeps rows, found `{self.name}`, which only counts")
         return sink.drain()
@@ -123,11 +157,22 @@ class Query:
             raise UsageError(f"Expected a query that delivers rows, found `{self.name}`, which only counts")
         if not callable(callback):
             raise UsageError(f"Expected a function to call with each batch, found `{callback!r}`")
-        with self._engine._working():
-            self._pipeline.sink.subscribe(callback)
+        self._subscribe(callback)
+
+    @change
+    def _subscribe(self, callback: Callable[[pa.RecordBatch], None]) -> None:
+        self._require_begun()
+        self._pipeline.sink.subscribe(self._turns.heard(self.name, callback))
 
     def drop(self) -> None:
-        """Stop the query and forget its state; the other queries go on."""
+        """Stop the query and forget its state; the other queries go on. It calls its subscribers no more."""
+        if self._turns.is_asked_by_subscriber and self._not_begun is None:
+            self._pipeline.sink.subscribers.clear()
+        self._drop()
+
+    @change
+    def _drop(self) -> None:
+        self._require_begun()
         if self._engine._queries.get(self.name.lower()) is not self:
             raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
         self._engine._drop(self.name)

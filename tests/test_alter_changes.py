@@ -331,12 +331,12 @@ def test_what_fails_with_the_new_window_stops_no_query_of_a_like_name() -> None:
     push(engine, (1, 1, 1), (20, 1, 1 << 62))  # the row at 1 is gone, and the new window is not full
     engine.execute("ALTER QUERY q SET WINDOW 90 us")
     push(engine, (24, 1, 1 << 62))
-    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q`"):
+    with pytest.raises(penstock.StoppedError, match="int64 overflow in `SUM`, in query `q`"):
         push(engine, (27, 1, 1))
     push(engine, (28, 1, 1))
     assert [row[1] for row in rows_of(other.results())] == [1, 1 << 62, 1 << 62, 1, 1]
     altered.results()
-    with pytest.raises(penstock.DataError, match="int64 overflow"):
+    with pytest.raises(penstock.StoppedError, match="int64 overflow"):
         altered.results()
 
 
@@ -348,7 +348,7 @@ def test_what_fails_with_the_new_window_alone_stops_the_query() -> None:
     push(engine, (1, 1, 1 << 62))
     engine.execute("ALTER QUERY q0 SET WINDOW 9 us")
     push(engine, (3, 1, 1 << 62))
-    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q0`"):
+    with pytest.raises(penstock.StoppedError, match="int64 overflow in `SUM`, in query `q0`"):
         push(engine, (5, 1, 1 << 62))
     assert rows_of(engine.queries["q0"].results()) == [(1, 1, 1 << 62)]
     push(engine, (6, 1, 1))
@@ -450,7 +450,7 @@ def test_what_fails_by_panes_with_the_new_window_alone_stops_the_query() -> None
     push(engine, (1, 1, 1 << 62))
     engine.execute("ALTER QUERY complete SET WINDOW 9 us; ALTER QUERY delta SET WINDOW 9 us")
     push(engine, (3, 1, 1 << 62))
-    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `COMPLETE`"):
+    with pytest.raises(penstock.StoppedError, match="int64 overflow in `SUM`, in query `COMPLETE`"):
         push(engine, (5, 1, 1 << 62), (7, 1, 1))
     push(engine, (9, 1, 1))
     assert other.count == 4

@@ -294,7 +294,7 @@ def test_a_query_that_failed_in_the_middle_of_a_hop_can_be_written() -> None:
     many = {name: values * 400 for name, values in rows(1, 1).items()}
     for stream in "ab":
         engine.push(stream, many)
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         engine.advance(30)
     Twins(engine, again(engine)).compare()
 

@@ -26,7 +26,7 @@ from penstock.cli.demo import command_line
 from penstock.cli.demo_data import QUERIES, write_demo
 from penstock.cli.demo_page import Page
 from penstock.cli.main import main
-from penstock.cli.session import compile_notice
+from penstock.compile_notice import compile_notice
 
 COMMAND = [sys.executable, "-m", "penstock.cli"]
 WINDOWS_S = {"dry_heat": 5, "fire_risk": 10, "siren": 15}

@@ -401,7 +401,7 @@ def test_a_query_that_fails_on_the_data_stops_alone(sql: str, first: bool) -> No
     bad = engine.query(sql, name="bad")
     good = good or engine.query(JOIN, name="good")
     engine.push("b", rows(1, 2, 3))
-    with pytest.raises(penstock.DataError, match=re.escape(FAILING[sql])) as caught:
+    with pytest.raises(penstock.StoppedError, match=re.escape(FAILING[sql])) as caught:
         engine.push("a", {"ts": [1, 2, 3], "k": [1, 0, 1]})
     assert caught.value.exit_code == 4
     # the rows are in, and the other query has seen them
@@ -412,7 +412,7 @@ def test_a_query_that_fails_on_the_data_stops_alone(sql: str, first: bool) -> No
     assert good.results().num_rows == 2 + 4
     if bad.count:  # by rows before the bad one
         assert bad.results().num_rows == bad.count
-    with pytest.raises(penstock.DataError, match=re.escape(FAILING[sql])):
+    with pytest.raises(penstock.StoppedError, match=re.escape(FAILING[sql])):
         bad.results()
     assert FAILING[sql] in engine.stats()["queries"]["bad"]["error"]
     assert engine.stats()["queries"]["good"]["error"] is None
@@ -426,9 +426,9 @@ def test_a_query_that_fails_on_the_data_stops_alone(sql: str, first: bool) -> No
 def test_two_queries_failing_on_one_push_are_both_told_of() -> None:
     engine = make()
     one, two = engine.query("SELECT 1 // k AS x FROM a"), engine.query("SELECT 2 // k AS x FROM a")
-    with pytest.raises(penstock.DataError, match="Division by zero"):
+    with pytest.raises(penstock.StoppedError, match="Division by zero"):
         engine.push("a", rows(1, k=0))
     engine.push("a", rows(2, k=0))  # nobody is left to fail
     for query in (one, two):
-        with pytest.raises(penstock.DataError, match="Division by zero"):
+        with pytest.raises(penstock.StoppedError, match="Division by zero"):
             query.results()

@@ -362,7 +362,7 @@ def test_a_query_that_started_in_the_middle_says_from_when_it_is_exact() -> None
 def test_a_query_that_failed_takes_no_part(sharing: str) -> None:
     engine = start(sharing, TRIO[:2])
     add(engine, "bad", "RANGE 9 SECONDS", "RANGE 9 SECONDS", "1 // a.id > 0")
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         push(engine, 3)
     text, plan = engine.explain(analyze=True), plan_of(engine)
     assert plan["groups"][0]["queries"] == ["q1", "q2"]

@@ -297,12 +297,12 @@ def drive_failing(draw: Any, failing: st.SearchStrategy[Ask], others: st.SearchS
             failed = False
             try:
                 engine.push(name, piece)
-            except penstock.DataError:
+            except penstock.StoppedError:
                 failed = True
             for one in list(alive):
                 try:
                     one.solo.push(name, piece)
-                except penstock.DataError:
+                except penstock.StoppedError:
                     assert failed and one.query._pipeline.error is not None, one.ask
                     alive.remove(one)
                     last = bad_instant(rows.slice(0, rows.num_rows - waiting["s"].num_rows))

@@ -255,7 +255,7 @@ def test_a_query_that_was_stopped_reads_nothing() -> None:
     engine, _ = make(TWO, "SELECT 1 // (a.k - b.k) AS x FROM a [RANGE 50 us] JOIN b [RANGE 50 us] ON TRUE")
     engine.push("b", {"ts": [100], "k": [1]})
     engine.push("a", {"ts": [100], "k": [2]})
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         engine.push("b", {"ts": [100], "k": [2]})
     engine.push("a", {"ts": [200], "k": [2]})
     assert watermarks(engine) == {"a": 200, "b": 100}

@@ -76,7 +76,7 @@ def test_a_row_that_no_boundary_sees_fails_all_the_same(modes: str) -> None:
         left = "(SELECT 6 // k AS n FROM s [RANGE 1 us]) AS l"
         sql = f"SELECT l.n FROM {left} LEFT JOIN r [RANGE 1 us] ON l.n = r.k HOP BY 7 us"
         query = engine.query(sql, modes=modes)
-        with pytest.raises(penstock.DataError, match="Division by zero"):
+        with pytest.raises(penstock.StoppedError, match="Division by zero"):
             engine.push("s", {"ts": [1, 2], "k": [1, 0], "v": [1.0] * 2, "t": ["x"] * 2, "b": [True] * 2})
         assert query._pipeline.error is not None
 

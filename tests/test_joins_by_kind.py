@@ -178,7 +178,7 @@ def test_a_newcomer_where_a_key_fails_on_a_row_that_waits(monkeypatch: pytest.Mo
     scene.push(20)
     scene.engine.push("a", {"ts": [19 * SECOND], "k": [4], "v": [1_000], "s": ["x"]})
     scene.engine.query(f"{text} WINDOW 10 SECONDS")
-    with pytest.raises(penstock.DataError, match="BIGINT"):
+    with pytest.raises(penstock.StoppedError, match="BIGINT"):
         scene.push(10)
 
 

@@ -178,9 +178,9 @@ def test_a_first_answer_that_fails_stops_the_query_alone() -> None:
     engine.push("a", {"ts": [1, 1], "v": [2**62, 2**62]})
     late = engine.query("SELECT SUM(v) AS s FROM a [RANGE 5 us]", name="late")
     assert [row[2] for row in rows_of(late.results())] == [None]  # the total before any row
-    with pytest.raises(penstock.DataError, match="`SUM`, in query `late`"):
+    with pytest.raises(penstock.StoppedError, match="`SUM`, in query `late`"):
         late.results()
-    with pytest.raises(penstock.DataError, match="in query `late`"):
+    with pytest.raises(penstock.StoppedError, match="in query `late`"):
         engine.push("a", {"ts": [2], "v": [1]})
     engine.push("a", {"ts": [3], "v": [1]})
     assert folded(rows_of(kept.results()), 3) == {(2**62,): 2, (1,): 2}

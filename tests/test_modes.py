@@ -196,10 +196,10 @@ def test_a_failing_condition_stops_after_the_hops_before() -> None:
         row = {"k": ["x", "x"], "f": [True, True]}
         engine.push("a", {"ts": [1, 7], "n": [4, 4], **row})
         engine.push("b", {"ts": [2, 8], "n": [2, 0], **row})
-        with pytest.raises(penstock.DataError, match="zero"):
+        with pytest.raises(penstock.StoppedError, match="zero"):
             engine.advance(20)
         assert rows_of(query.results()) == [(5, 4)]
-        with pytest.raises(penstock.DataError, match="zero"):
+        with pytest.raises(penstock.StoppedError, match="zero"):
             query.results()
 
 

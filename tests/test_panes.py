@@ -229,10 +229,10 @@ def test_a_sum_beyond_int64_stops_its_query_alone() -> None:
     counted = engine.query(count(50, 5, "SUM(v) AS t"), count_only=True)
     big = 1 << 62
     push(engine, [1, 4], [1, 2], [big, 3])
-    with pytest.raises(penstock.DataError, match="int64 overflow in `SUM`, in query `q2`"):
+    with pytest.raises(penstock.StoppedError, match="int64 overflow in `SUM`, in query `q2`"):
         push(engine, [12, 21], [1, 1], [big, 1])
     assert rows_of(long.results()) == [(5, 1, big), (5, 2, 3), (10, 1, big), (10, 2, 3)]
-    with pytest.raises(penstock.DataError, match="overflow"):
+    with pytest.raises(penstock.StoppedError, match="overflow"):
         long.results()
     push(engine, [31], [1], [1])
     assert rows_of(short.results())[-1] == (25, 1, 1)
@@ -246,7 +246,7 @@ def test_an_argument_that_fails_stops_those_that_read_it() -> None:
     plain = engine.query(count(10, 5))
     fails = engine.query(count(10, 5, "SUM(10 // v) AS t"))
     push(engine, [1, 4], [1, 1], [1, 2])
-    with pytest.raises(penstock.DataError, match="in query `q2`"):
+    with pytest.raises(penstock.StoppedError, match="in query `q2`"):
         push(engine, [6, 11, 11, 14, 21], [1, 1, 1, 1, 1], [5, 1, 0, 2, 1])
     assert rows_of(fails.results()) == [(5, 1, 15), (10, 1, 17)]
     assert rows_of(plain.results()) == [(5, 1, 2), (10, 1, 3), (15, 1, 4), (20, 1, 3)]
@@ -258,7 +258,7 @@ def test_a_filter_that_fails_stops_all_who_share_it() -> None:
     engine = start()
     queries = [engine.query(count(size, 5, where=" WHERE 10 // v > 1")) for size in (5, 10)]
     push(engine, [1, 4], [1, 1], [1, 2])
-    with pytest.raises(penstock.DataError, match="in query `q1`"):
+    with pytest.raises(penstock.StoppedError, match="in query `q1`"):
         push(engine, [6, 8, 12, 12], [1, 1, 1, 1], [1, 1, 3, 0])
     assert [rows_of(one.results()) for one in queries] == [
         [(5, 1, 2), (10, 1, 2)],

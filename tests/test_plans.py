@@ -174,7 +174,7 @@ def test_analyze_compares_rates_with_the_model() -> None:
 def test_explain_of_a_query_that_failed_says_so() -> None:
     engine = penstock.Engine(weights=WEIGHTS)
     engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE QUERY q AS SELECT 1 // k AS x FROM a")
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         engine.push("a", {"ts": [1], "k": [0]})
     assert "stopped: Division by zero" in engine.explain()
     assert "Division by zero" in json.loads(engine.explain(json=True))["queries"][0]["error"]

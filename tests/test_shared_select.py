@@ -124,7 +124,7 @@ def union(draw: Any) -> str:
 
 def push(engine: penstock.Engine, rows: pa.Table) -> None:
     """Rows in; that a query fails on them is told by its error."""
-    with contextlib.suppress(penstock.DataError):
+    with contextlib.suppress(penstock.StoppedError):
         engine.push("s", rows)
 
 
@@ -193,7 +193,7 @@ def test_drawn_queries_that_come_and_go_get_what_they_get_alone(data: st.DataObj
                     else:
                         one.check()
         for engine in engines:
-            with contextlib.suppress(penstock.DataError):
+            with contextlib.suppress(penstock.StoppedError):
                 engine.close()
     for one in asks:
         one.check()
@@ -297,10 +297,10 @@ def test_a_condition_is_not_asked_of_rows_that_never_enter_a_window() -> None:
     few = engine.query("SELECT k FROM s [ROWS 9] WHERE 6 // k >= 1", "few")
     many = engine.query("SELECT k FROM s [ROWS 10] WHERE 6 // k >= 1", "many")
     engine.push("s", rows)
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         engine.close()
     assert few.results()["k"].to_pylist() == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         many.results()
 
 

@@ -63,7 +63,7 @@ def test_a_subscriber_that_raises_does_not_stop_the_others() -> None:
 
     one.subscribe(refuse)
     for start in (0, 3):
-        with pytest.raises(ValueError, match="not now"):
+        with pytest.raises(penstock.SubscriberError, match="not now"):
             engine.push("s", table(3, start))
     assert (one.count, two.count) == (6, 5)
 
@@ -88,7 +88,7 @@ def test_a_predicate_that_fails_stops_its_queries_and_no_others() -> None:
     spared = engine.query("SELECT ts FROM s WHERE k > 0 AND 100 // k > 0", "spared")
     counted = engine.query("SELECT ts FROM s WHERE k > 0 AND 100 // k > 0", "counted", count_only=True)
     good = engine.query("SELECT k FROM s WHERE k > 20")
-    with pytest.raises(penstock.DataError, match=r"Division by zero in `100 // s\.k`, in query `bad0`"):
+    with pytest.raises(penstock.StoppedError, match=r"Division by zero in `100 // s\.k`, in query `bad0`"):
         engine.push("s", zeros_at(30, 5, 20))
     assert [query.count for query in bad] == [5, 5]
     assert bad[0].results().num_rows == 5
@@ -106,17 +106,17 @@ def test_rows_before_the_first_bad_one_come_out_whatever_is_bad_about_it() -> No
     engine = make_engine()
     engine.query("SELECT k FROM s")
     query = engine.query("SELECT 6 // (k - 3) AS q FROM s WHERE 6 // k >= 0", "bad")
-    with pytest.raises(penstock.DataError, match="in query `bad`"):
+    with pytest.raises(penstock.StoppedError, match="in query `bad`"):
         engine.push("s", zeros_at(8, 5))
     assert query.results()["q"].to_pylist() == [-3, -6]
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         query.results()
 
 
 def test_when_all_fail_the_stream_is_left_and_may_be_read_again() -> None:
     engine = make_engine()
     queries = [engine.query(f"SELECT k FROM s WHERE 6 // k > {number}") for number in range(3)]
-    with pytest.raises(penstock.DataError):
+    with pytest.raises(penstock.StoppedError):
         engine.push("s", zeros_at(4, 1))
     assert not engine._runtime.selects
     assert not engine._runtime.streams["s"].output.queues
@@ -138,7 +138,7 @@ def test_a_query_that_fails_may_start_and_drop_others_with_its_last_rows() -> No
             started.append(engine.query("SELECT k FROM s WHERE 6 // k > 0", "also"))
 
     bad.subscribe(react)
-    with pytest.raises(penstock.DataError, match="in query `bad`"):
+    with pytest.raises(penstock.StoppedError, match="in query `bad`"):
         engine.push("s", zeros_at(40_000, 3))
     assert started[0]._pipeline.error is None
     engine.push("s", table(3, 50_000))

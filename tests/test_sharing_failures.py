@@ -24,6 +24,7 @@ import penstock
 from penstock.engine.operators.join import WindowJoin
 from penstock.engine.scheduler import RoundRobin, Scheduler, Shuffled
 from penstock.query import EPOCH
+from penstock.turns import TAKEN
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
 DECLARE = "CREATE STREAM {} (ts TIMESTAMP, id BIGINT, k BIGINT, v BIGINT, s VARCHAR)"
@@ -158,14 +159,15 @@ def test_the_others_answer_as_without_it(strategy: str, kind: str, counting: boo
     bad = engine.query(sql, name="bad", count_only=counting)
     (error,) = feed(engine, [25], rows("a"), rows("b"))
     # 1. it has stopped
-    assert isinstance(error, penstock.DataError)
-    assert message in str(error) and str(error).endswith("in query `bad`")
-    assert engine.stats()["queries"]["bad"]["error"] == str(error)
+    assert isinstance(error, penstock.StoppedError)
+    assert message in str(error) and error.queries == ("bad",)
+    why = engine.stats()["queries"]["bad"]["error"]
+    assert why.endswith("in query `bad`") and str(error) == f"{why}. {TAKEN}"
     assert all(engine.stats()["queries"][name]["error"] is None for name in good)
     assert all("bad" not in group["queries"] for group in engine.stats()["groups"])
     if bad.count and not counting:  # what came before comes first, then the error
         assert bad.results().num_rows == bad.count
-    with pytest.raises(penstock.DataError, match=re.escape(str(error))):
+    with pytest.raises(penstock.StoppedError, match=re.escape(why)):
         bad.results()
     # 2. and can be followed by another
     bad.drop()
@@ -484,7 +486,7 @@ def test_a_subscriber_acts_while_rows_flow(strategy: str, act: Callable[[Scene],
     assert len(scene.batches) >= 2, "it never acted"
     if strategy in ("auto", "mem-opt", "cpu-opt", "pull-up"):
         assert scene.was_working, "expected the join in the middle of a batch"
-    assert [str(error) for error in scene.raised] == (["no more"] if act is fail else [])
+    assert [str(error.__cause__) for error in scene.raised] == (["no more"] if act is fail else [])
     assert scene.answers == undisturbed()
     if act is drop_itself:
         assert len(scene.batches) == 2

@@ -382,7 +382,7 @@ def test_explain_after_the_only_query_of_its_kinds_has_failed() -> None:
     engine.query(f"{ONE_KEY} WINDOW 3 SECONDS", name="goes_on")
     push_rows(engine, "a", [1], 0)
     push_rows(engine, "b", [2], 10)
-    with pytest.raises(penstock.DataError, match="Division by zero"):
+    with pytest.raises(penstock.StoppedError, match="Division by zero"):
         engine.advance(3)
     assert "stopped: Division by zero" in engine.explain()
     assert "keeps rows by one measure" not in engine.explain()

@@ -180,11 +180,11 @@ def test_a_difference_that_overflows_still_fails() -> None:
     rows = tables()["one"].slice(0, 1)
     far = pa.array([2**63 - 1]), pa.array([-(2**63)])
     engine.push("one", rows.set_column(2, "k", far[0]))
-    with pytest.raises(penstock.DataError, match="overflow"):
+    with pytest.raises(penstock.StoppedError, match="overflow"):
         engine.push("two", rows.set_column(2, "k", far[1]))
     for text, query in queries.items():
         if "- y.k" in text:
-            with pytest.raises(penstock.DataError, match="overflow"):
+            with pytest.raises(penstock.StoppedError, match="overflow"):
                 query.results()
         else:
             assert query.results().num_rows == 0

@@ -71,7 +71,7 @@ def test_a_query_that_fails_on_the_data(spark: SparkSession, tmp_path: Path) -> 
         writer(spark.createDataFrame(rows(1, 2, 9)), 0)
         writer.close()
 
-    with pytest.raises(penstock.DataError, match="`x`"):
+    with pytest.raises(penstock.StoppedError, match="`x`"):
         take(good + bad)
     take(good)
     assert written(spark, tmp_path / "out", ["good", "bad"])["bad"] == Counter()

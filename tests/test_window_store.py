@@ -250,12 +250,12 @@ def test_who_fails_stops_alone(data: st.DataObject) -> None:
             failed = False
             try:
                 engine.push("s", piece)
-            except penstock.DataError:
+            except penstock.StoppedError:
                 failed = True
             for one in list(alive):
                 try:
                     one.solo.push("s", piece)
-                except penstock.DataError:
+                except penstock.StoppedError:
                     assert failed and one.query._pipeline.error is not None, one.sql
                     alive.remove(one)
                     last = bad_instant(rows.slice(0, at))

@@ -14,6 +14,8 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+PACKAGE = __name__.partition(".")[0] + "."
+
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
@@ -33,12 +35,13 @@ def expand(function: Function) -> Function:
 
 
 def on_compile(callback: Callable[[], None]) -> None:
-    """Call back whenever a kernel is about to be compiled, not when its machine code is found on disk."""
+    """Call back whenever one of our kernels is about to be compiled, not when its machine code is on disk."""
     from numba.core import event
 
     class Listener(event.Listener):
-        def on_start(self, _: event.Event) -> None:
-            callback()
+        def on_start(self, event: event.Event) -> None:
+            if event.data["dispatcher"].py_func.__module__.startswith(PACKAGE):
+                callback()
 
         def on_end(self, _: event.Event) -> None:
             pass

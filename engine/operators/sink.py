@@ -47,13 +47,13 @@ class Sink:
         queue: Queue,
         name: str,
         counting: bool,
-        failed: Callable[[Exception], None],
+        refused: Callable[[Exception], None],
         changes: bool = False,
         netting: Netting = "none",
         types: Sequence[SqlType] = (),
         memory: HeldMemory | None = None,
     ) -> None:
-        """memory: what results keep alive, this query's and those of others."""
+        """refused: told what subscribers raise; memory: what results keep alive, this query's and others'."""
         self.name = name
         self.inputs = (queue,)
         self.output = Outlet()
@@ -64,7 +64,7 @@ class Sink:
         self.is_changes = changes
         self._netting = netting
         self._types = types
-        self._failed = failed
+        self.refused = refused
         self._kept = KeptRows(self._record_batch, memory or HeldMemory())
         self.company: Company | None = None
         """Of pairs of a window join: who else is given some. Many copy columns only when they are read."""
@@ -224,7 +224,7 @@ class Sink:
             try:
                 subscriber(rows)
             except Exception as error:  # one subscriber's trouble is not the others', nor the other queries'
-                self._failed(error)
+                self.refused(error)
 
     def _record_batch(self, batch: Batch) -> pa.RecordBatch:
         times = pa.py_buffer(np.ascontiguousarray(batch.ts))
