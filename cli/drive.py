@@ -11,7 +11,6 @@ from penstock.connectors.batch import Batch
 from penstock.connectors.merge import Step
 from penstock.engine.errors import DataError, PenstockError
 
-from .results import WriteFailed
 from .session import note
 
 
@@ -59,8 +58,6 @@ class Driver:
         """Tells a query's failure, after which the engine goes on, from everything else, which is raised."""
         try:
             action()
-        except WriteFailed as failure:
-            raise failure.error from None
         except PenstockError as error:
             queries = self._engine.stats()["queries"]
             stopped = {name: text for name, text in queries.items() if text["error"] is not None}
