@@ -9,9 +9,8 @@ from functools import partial
 from penstock.api import Engine
 from penstock.connectors.batch import Batch
 from penstock.connectors.merge import Step
-from penstock.engine.errors import DataError, PenstockError, StoppedError, SubscriberError
+from penstock.engine.errors import DataError, PenstockError, StoppedError
 
-from .results import WriteFailed
 from .session import note
 
 
@@ -59,10 +58,6 @@ class Driver:
         """Tells a query's failure, after which the engine goes on, from everything else, which is raised."""
         try:
             action()
-        except SubscriberError as failure:  # results could not be written
-            cause = failure.__cause__
-            assert cause is not None, "what the subscriber raised"
-            raise (cause.error if isinstance(cause, WriteFailed) else cause) from None
         except StoppedError as error:
             self.first_failure = self.first_failure or error
             for name, query in self._engine.stats()["queries"].items():

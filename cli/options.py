@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import click
+
+from penstock.connectors.sizes import show_bytes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,6 +32,42 @@ class Speed(click.ParamType):
         if speed <= 0:
             self.fail(f"Expected a speed above 0 such as `10x`, found `{value}`", param, ctx)
         return speed
+
+
+class Seconds(click.ParamType):
+    """`5s`, `500ms`, `2min`, `1h` or `5`: a time above 0, in seconds."""
+
+    name = "time"
+    UNITS: ClassVar[dict[str, float]] = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|min|h|)", str(value).strip().lower())
+        seconds = float(found[1]) * self.UNITS[found[2]] if found else 0.0
+        if seconds <= 0:
+            self.fail(f"Expected a time above 0 such as `5s` or `500ms`, found `{value}`", param, ctx)
+        return seconds
+
+
+class Bytes(click.ParamType):
+    """`64MB`, `1 GB`, `512kB` or a number of bytes."""
+
+    name = "bytes"
+    UNITS: ClassVar[dict[str, int]] = {"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30}
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(b|kb|mb|gb|)", str(value).strip().lower())
+        size = int(float(found[1]) * (1 << self.UNITS[found[2]])) if found else 0
+        if not self._least <= size <= self._most:
+            bounds = f"from {show_bytes(self._least)} to {show_bytes(self._most)}"
+            self.fail(f"Expected a size such as `64MB`, {bounds}, found `{value}`", param, ctx)
+        return size
 
 
 class ModeChoice(click.Choice):  # generic only from Click 8.2 on

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import InputCommand, Speed, input_option, plan_options, queries_argument
+from .options import InputCommand, Seconds, Speed, input_option, plan_options, queries_argument
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -46,6 +46,14 @@ times without a zone are UTC. Rows in messages count from 1, the header left out
     help="Of the files in DIR.  [default: parquet]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace result files that exist.")
+@click.option(
+    "--flush-every",
+    type=Seconds(),
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="How long results wait in memory; Parquet of a longer run is a folder of files.",
+)
 @plan_options
 @click.option(
     "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
@@ -58,6 +66,7 @@ def run(
     output: str | None,
     format_: OutputFormat | None,
     overwrite: bool,
+    flush_every: float,
     sharing: str,
     index: str,
     expiry: str,
@@ -77,7 +86,7 @@ def run(
     from .interrupts import Interrupts
     from .progress import Progress
     from .results import Results
-    from .session import load_engine, load_tables, note, open_feeds
+    from .session import find_files_read, load_engine, load_tables, note, open_feeds
 
     if format_ is not None and output is None:
         raise UsageError("Expected -o DIR with --format, found none; standard output is always JSON lines")
@@ -90,6 +99,7 @@ def run(
     if not inputs:
         refuse_no_input(engine)
     driver = Driver(engine)
+    files_read = find_files_read(engine, queries, inputs)
     with ExitStack() as stack:
         tables = load_tables(engine, inputs)
         feeds = open_feeds(engine, inputs, None if quiet else note)
@@ -98,10 +108,19 @@ def run(
         if not quiet:
             note_missing_inputs(engine, {*tables, *(feed.stream for feed in feeds)})
         interrupts = stack.enter_context(Interrupts())
-        results = Results(engine.queries, interrupts, output, format_ or "parquet", overwrite)
-        stack.callback(results.close)
-        shown = sys.stderr.isatty() and not quiet and (output is not None or not sys.stdout.isatty())
-        update = stack.enter_context(Progress(driver, feeds, shown=shown))
+        results = stack.enter_context(
+            Results(
+                engine.queries, interrupts, files_read, output, format_ or "parquet", overwrite, flush_every
+            )
+        )
+        is_seen = output is None and sys.stdout is not None and sys.stdout.isatty()
+        shown = sys.stderr.isatty() and not quiet and not is_seen
+        progress = stack.enter_context(Progress(driver, feeds, shown=shown))
+
+        def update() -> None:
+            progress()
+            results.look()
+
         from penstock.connectors.merge import read_in_time_order, replay
 
         steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)

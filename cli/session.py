@@ -15,6 +15,7 @@ from penstock.engine.errors import QueryError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from penstock.api import Engine
+    from penstock.connectors.files_read import FilesRead
     from penstock.connectors.merge import Feed
 
 STANDARD_INPUT = "-"
@@ -97,6 +98,14 @@ def match_inputs(engine: Engine, inputs: Sequence[str]) -> dict[str, list[tuple[
     if sum(paths.count(STANDARD_INPUT) for own in files.values() for paths in own) > 1:
         raise UsageError("Expected `-` (standard input) for one input, found it for several")
     return files
+
+
+def find_files_read(engine: Engine, queries: str, inputs: Sequence[str]) -> FilesRead:
+    """The files that the queries, streams and tables are read from."""
+    from penstock.connectors.files_read import FilesRead
+
+    files = match_inputs(engine, inputs).values()
+    return FilesRead([queries, *(path for own in files for paths in own for path in paths)])
 
 
 def open_feeds(

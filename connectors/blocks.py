@@ -33,7 +33,7 @@ def cut_blocks(source: Source, *, delimiter: str = "") -> Iterator[bytes]:
             held = 0
             cut = _end_by_fields(data, delimiter)
         else:
-            cut = _last_end(data, quotes % 2) if delimiter else data.rfind(b"\n") + 1
+            cut = last_record_end(data, quotes % 2) if delimiter else data.rfind(b"\n") + 1
         if cut:
             block = b"".join((*parts, data[:cut]))
             parts, held, quotes = [], 0, 0
@@ -68,7 +68,7 @@ def _opens_fields(data: bytes, is_open: int, delimiter: str) -> bool:
     return bool(np.isin(opening, np.frombuffer(f'{delimiter}\r\n"'.encode(), np.uint8)).all())
 
 
-def _last_end(data: bytes, is_open: int) -> int:
+def last_record_end(data: bytes, is_open: int = 0) -> int:
     """The place after the last line end outside quotes, 0 if none; `is_open`: data starts within quotes."""
     end = data.rfind(b"\n") + 1
     inside = (is_open + data.count(b'"', 0, end)) % 2

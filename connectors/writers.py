@@ -1,8 +1,7 @@
 """Results into files, one per query, in a stream; whatever has been written can be read after any end.
 
 CSV and JSON lines grow under their own name, so that they can be followed while they grow. Parquet is
-unreadable until its footer is written: it grows as `name.parquet.part` and gets its name when closed, which
-the caller does also when interrupted.
+unreadable until its footer is written: a file gets its name when it is whole, and a long run gives many.
 """
 
 from __future__ import annotations
@@ -10,50 +9,71 @@ from __future__ import annotations
 import errno
 import os
 import string
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.errors import FileError, UsageError
+from penstock.engine.errors import UsageError
 
-from .json_text import to_json_lines
-from .source import file_error
+from .files_read import FilesRead, refuse_same
+from .parquet_part import GROUP_ROWS
+from .parquet_writer import ParquetWriter
+from .segments import find_segments
+from .text_writers import CsvWriter, JsonLinesWriter
+from .writing import writing
 
 OutputFormat = Literal["parquet", "csv", "jsonl"]
 
 SAFE = set(string.ascii_letters + string.digits + "_-.")
 LONGEST_NAME_BYTES = 200
-# A row group is at least this long, unless many queries would then hold too much at once.
-GROUP_ROWS = 1 << 17
+# A row group has at least GROUP_ROWS, unless many queries would then hold too much at once.
 HELD_ROWS = 1 << 22
-GROUP_BYTES = 32 << 20  # or when wide rows have become so much
 SMALLEST_GROUP_ROWS = 1 << 12
 SPARE_FILES = 64
+PARQUET = ".parquet"
 
 
 class Writer(Protocol):
     """Where the results of one query go."""
 
-    path: str
+    @property
+    def path(self) -> str:
+        """The file, or the folder of its files."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
-    def close(self) -> None: ...
+    def flush(self) -> None:
+        """What has been written survives whatever comes."""
+
+    def close(self) -> None:
+        """Everything is in its place."""
+
+    def merge(self) -> None:
+        """After `close`: what came in many files becomes few."""
 
 
 def open_writers(
-    folder: str, format_: OutputFormat, schemas: Mapping[str, pa.Schema], *, overwrite: bool = False
+    folder: str,
+    format_: OutputFormat,
+    schemas: Mapping[str, pa.Schema],
+    *,
+    overwrite: bool = False,
+    files_read: FilesRead | None = None,
 ) -> dict[str, Writer]:
-    """A writer per query, its file in `folder`, made if need be; without `overwrite` no file is replaced."""
+    """A writer per query, its file in `folder`, made if need be; without `overwrite` no file is replaced.
+
+    files_read: what may not be replaced in any case.
+    """
     paths = {name: os.path.join(folder, f"{file_name(name)}.{format_}") for name in schemas}
     with writing(folder):
         os.makedirs(folder, exist_ok=True)
     for path in paths.values():
-        if os.path.lexists(path) and not overwrite:
-            raise UsageError(f"Expected no file at `{path}`, found one; give --overwrite to replace it")
+        _refuse_taken(path, overwrite, files_read or FilesRead())
+    refuse_same(paths)
     _allow_files(len(paths))
     group_rows = max(SMALLEST_GROUP_ROWS, min(GROUP_ROWS, HELD_ROWS // max(1, len(paths))))
     writers: dict[str, Writer] = {}
@@ -62,7 +82,8 @@ def open_writers(
             with writing(path):
                 match format_:
                     case "parquet":
-                        writers[name] = ParquetWriter(path, schemas[name], group_rows)
+                        segments = segment_folder(path)
+                        writers[name] = ParquetWriter(path, segments, schemas[name], group_rows)
                     case "csv":
                         writers[name] = CsvWriter(path, schemas[name])
                     case "jsonl":
@@ -74,92 +95,30 @@ def open_writers(
     return writers
 
 
-class ParquetWriter:
-    """Gathers small batches into row groups."""
-
-    def __init__(self, path: str, schema: pa.Schema, group_rows: int) -> None:
-        import pyarrow.parquet as pq
-
-        self.path = path
-        self._schema = schema
-        self._group_rows = group_rows
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = self._held_bytes = 0
-        self._part = path + ".part"
-        self._writer = pq.ParquetWriter(self._part, schema)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-        self._held_rows += len(batch)
-        self._held_bytes += batch.nbytes
-        if self._held_rows >= self._group_rows or self._held_bytes >= GROUP_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        table = pa.Table.from_batches(self._held, self._schema)
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
-        with writing(self.path):
-            self._writer.write_table(table, row_group_size=GROUP_ROWS)
-
-    def close(self) -> None:
-        if self._held:
-            self._flush()
-        with writing(self.path):
-            self._writer.close()
-            os.replace(self._part, self.path)
+def segment_folder(path: str) -> str:
+    """`out/hot` for `out/hot.parquet`; never the file of another query."""
+    stem = path.removesuffix(PARQUET)
+    return stem.removesuffix(PARQUET) + "%2Eparquet" if stem.endswith(PARQUET) else stem
 
 
-class CsvWriter:
-    """A header, then a line per row; text is quoted, NULL is an empty field."""
-
-    def __init__(self, path: str, schema: pa.Schema) -> None:
-        import pyarrow.csv as pa_csv
-
-        self.path = path
-        self._file = pa.OSFile(path, "wb")
-        self._writer: Any = pa_csv.CSVWriter(self._file, schema)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        with writing(self.path):
-            self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        with writing(self.path):
-            self._writer.close()
-            self._file.close()
-
-
-class JsonLinesWriter:
-    """A JSON object per line."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file = open(path, "wb", buffering=0)  # noqa: SIM115
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        left = memoryview(to_json_lines(batch))
-        with writing(self.path):
-            while left:
-                left = left[self._file.write(left) :]
-
-    def close(self) -> None:
-        with writing(self.path):
-            self._file.close()
-
-
-@contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Turns what the system says against writing `path` into a FileError of one line."""
-    try:
-        yield
-    except OSError as error:
-        raise write_error(path, error) from error
-
-
-def write_error(path: str, error: OSError) -> FileError:
-    """The FileError for a failed write."""
-    reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
-    return file_error(f"Expected to write `{path}`, found: {reason}", path)
+def _refuse_taken(path: str, overwrite: bool, files_read: FilesRead) -> None:
+    """UsageError if something is in the way of a query's results."""
+    files_read.refuse(path)
+    if os.path.lexists(path) and not overwrite:
+        raise UsageError(f"Expected no file at `{path}`, found one; give --overwrite to replace it")
+    if not path.endswith(PARQUET):
+        return
+    folder = segment_folder(path)
+    for found in find_segments(Path(folder)):
+        files_read.refuse(found)
+        if not overwrite:
+            raise UsageError(
+                f"Expected no files in `{folder}`, found `{found.name}`; give --overwrite to replace them"
+            )
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise UsageError(
+            f"Expected a folder or nothing at `{folder}`, where a long run puts its files, found a file"
+        )
 
 
 def file_name(query: str) -> str:

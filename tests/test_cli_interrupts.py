@@ -44,7 +44,7 @@ def wait_for_results(folder: Path, size: int = 1) -> None:
 def test_an_interrupt_leaves_whole_files(kind: str, number: signal.Signals, here: Path) -> None:
     (here / "all.sql").write_text(SQL.replace("value < 12", "value < 1000"))
     process = start("run", "all.sql", *INPUTS, "-o", "out", "--format", kind, "--speed", "1x")
-    wait_for_results(here / "out", 1 if kind == "parquet" else 2000)
+    wait_for_results(here / "out", 0 if kind == "parquet" else 2000)
     time.sleep(1.5)
     process.send_signal(number)
     code, out, err = finish(process)
