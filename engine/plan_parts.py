@@ -90,6 +90,23 @@ def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:
         yield from plan_nodes(part)
 
 
+def is_same_but_joined_windows(one: PlanNode, other: PlanNode) -> bool:
+    """Whether a plan can become the other by changing windows of its shares in joins, and nothing else."""
+    if isinstance(one, MemberNode) and isinstance(other, MemberNode):
+        return one.common == other.common and one.swapped == other.swapped and one.order == other.order
+    inputs, others = plan_inputs(one), plan_inputs(other)
+    return (
+        len(inputs) == len(others)
+        and map_inputs(one, nothing) == map_inputs(other, nothing)
+        and all(map(is_same_but_joined_windows, inputs, others))
+    )
+
+
+def nothing(_: PlanNode) -> PlanNode:
+    """In place of an input that is not to be compared."""
+    return SourceNode("", ())
+
+
 def takes_back(node: PlanNode) -> bool:
     """Whether rows can come and be taken back in one instant."""
     return any(

@@ -42,10 +42,16 @@ from .plan import (
     PlanNode,
     SelectNode,
     SourceNode,
-    WindowNode,
 )
 from .plan_builder import PlanBuilder
-from .plan_parts import hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
+from .plan_parts import (
+    hops_of,
+    is_same_but_joined_windows,
+    plan_nodes,
+    plan_types,
+    starts_full,
+    waits_for_instants,
+)
 from .queue import BEGINNING, Outlet, Queue
 from .scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
 from .static_table import StaticTable
@@ -210,9 +216,7 @@ class Runtime:
         self.heirs.drop(name)  # windows it was to have are of no use any more
         pipeline = self.pipelines[name]
         changed = {n: node for n, node in enumerate(plan_nodes(plan)) if isinstance(node, MemberNode)}
-        joins = {n: group.common for n, (group, _) in pipeline.joins.items()}
-        has_windows = any(isinstance(n, WindowNode) for p in (plan, pipeline.plan) for n in plan_nodes(p))
-        if has_windows or {n: node.common for n, node in changed.items()} != joins:
+        if not is_same_but_joined_windows(pipeline.plan, plan):
             self._restart(pipeline, plan)
             return
         for number, node in changed.items():
@@ -309,7 +313,7 @@ class Runtime:
         latest = max((ingest.last_ts for ingest in self.streams.values()), default=BEGINNING)
         running = [*self.pipelines.values(), *self.heirs.pipelines]
         if drain:
-            latest = max(latest, *(end_of(one.plan, self.streams, True) for one in running))
+            latest = max([latest, *(end_of(one.plan, self.streams, True) for one in running)])
         set_ends(running, self.streams, drain)
         self._begin_time()
         for ingest in self.streams.values():

@@ -190,16 +190,16 @@ class Succession:
         sink.inputs = (Queue(),)
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(heir.plan)
-        runtime.builder.connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
         for batch in waiting:
             sink.inputs[0].put(batch)
-        for operator in pipeline.own_operators:
-            runtime._owners[operator] = pipeline
-        runtime._ready.enter(sink)
         if change is not None:  # what it and the new plan's next changes say may cancel
             sink.starts_full |= starts_full(heir.plan)
             sink.net_all(plan_types(heir.plan))
             sink.inputs[0].put(change)
+        runtime.builder.connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
+        for operator in pipeline.own_operators:
+            runtime._owners[operator] = pipeline
+        runtime._ready.enter(sink)
 
 
 def may_be_uneven(pipeline: Pipeline, heir: Pipeline) -> bool:

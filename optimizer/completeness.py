@@ -59,7 +59,7 @@ def complete_from(pipeline: Pipeline) -> int | None:
             filled = filled_from(part, began, late is not None)
             known.append(filled + (later and filled > began))
         if any(stream in part.started for stream in unwindowed(part.plan)):
-            passes_by = inserts and (part is pipeline or meets_table(part.plan))
+            passes_by = inserts and (part is pipeline or passes_by_to(pipeline.plan, part.plan))
             known.append(start + 1 if passes_by else MAX_TS)
     return min(max(known), MAX_TS)
 
@@ -82,6 +82,15 @@ def unwindowed(node: PlanNode) -> Iterator[str]:
             yield below.stream
         elif not isinstance(below, IncrementalNode | MemberNode):
             yield from unwindowed(below)
+
+
+def passes_by_to(plan: PlanNode, below: PlanNode) -> bool:
+    """Whether nothing in a plan keeps rows of streams that come by way of one of its parts, or that itself."""
+    if plan == below:
+        return meets_table(plan)
+    ways = [one for one in plan_inputs(plan) if below in plan_nodes(one)]
+    keeps = isinstance(plan, IncrementalNode) and not meets_table(plan)
+    return not (ways and keeps) and all(passes_by_to(one, below) for one in ways)
 
 
 def meets_table(node: PlanNode) -> bool:

@@ -500,6 +500,7 @@ class Engine:
         query._bound = bound
         if not is_incremental(bound, self._multiway):
             query._replanned_from = None
+            self._adapter.drop(query)  # it keeps no rows, whatever it did
             self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
             return
         planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)

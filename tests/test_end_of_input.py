@@ -203,3 +203,12 @@ def test_the_command_ends_alike(options: list[str], last: int, tmp_path: Path) -
     assert shown.exit_code == 0, shown.output
     hops = [line.split(":00:")[1][:2] for line in shown.output.splitlines()]
     assert hops == [str(hop) for hop in range(10, last + 1, 10)]
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_an_engine_without_queries_can_be_closed(drain: bool) -> None:
+    engine = penstock.Engine()
+    engine.execute(DECLARE)
+    fill(engine)
+    engine.close(drain=drain)
+    assert engine.stats()["streams"]["s"]["rows_in"] == 3

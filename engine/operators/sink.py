@@ -112,9 +112,10 @@ class Sink:
             else:
                 self._net(batch)
             worked = True
-        if self._initial and not queue.batches:
-            first = self.begins()
-            if first is not None and first + self.by_hops <= queue.punctuation:
+        if self._initial:
+            first, waiting = self.begins(), queue.batches  # of a hop that is not over
+            is_next = first is not None and (not waiting or first < waiting[0].ts[0])
+            if first is not None and is_next and first + self.by_hops <= queue.punctuation:
                 initial = self._stamped(first)
                 if initial.length:  # else all of it was taken back at once
                     self._net(initial)
