@@ -51,6 +51,13 @@ def run_hopping(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_hopping(QUICK if quick else FULL, out, tell)
 
 
+def run_threads(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Threads: what a turn costs when nobody waits, engines side by side."""
+    from .threads import FULL, QUICK, bench_threads
+
+    return bench_threads(QUICK if quick else FULL, out, tell)
+
+
 def run_spark(quick: bool, out: Path, tell: Tell) -> Outcome:
     """Spark in and out: what the sink costs, and what it gains over joins of Spark's own."""
     import penstock.connectors.spark  # noqa: F401  (says what to install, before anything is measured)
@@ -65,6 +72,7 @@ BENCHES: dict[str, Bench] = {
     "sharing": run_sharing,
     "expiry": run_expiry,
     "hopping": run_hopping,
+    "threads": run_threads,
     "spark": run_spark,
 }
 

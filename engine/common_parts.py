@@ -71,8 +71,6 @@ class CommonParts(Parts):
         """A part that has seen more than a new one would, if it can tell what its output holds now."""
         from .contents import Contents
 
-        if self._runtime.is_working:  # some of what has come is on its way
-            return None
         if is_whole(plan[1]):  # the next boundary will say all there is
             return next(iter(self.alike(plan)), None)
         if not is_known(plan[1]):
@@ -96,7 +94,7 @@ class CommonParts(Parts):
         """A part that keeps nothing: from now on it passes on what a new one would."""
         match plan[1]:
             case (ArriveNode(hops=None) | LifetimeNode(hops=None)) as node if is_passing(node):
-                return None if self._runtime.is_working else next(iter(self.alike(plan)), None)
+                return next(iter(self.alike(plan)), None)
         return None
 
     def _read_late(self, node: IncrementalNode, number: int, user: Part, part: Part) -> None:
@@ -137,8 +135,6 @@ class CommonParts(Parts):
         """The rows that others keep for a window over the same rows, and since when these are all."""
         from .window_rows import window_rows
 
-        if self._runtime.is_working:
-            return None
         (stream,) = (one.stream for one in plan_nodes(node) if isinstance(one, SourceNode))
         now = self._runtime.streams[stream].output.punctuation
         found = window_rows(node, self, now, part.output.punctuation)

@@ -102,10 +102,6 @@ class Runtime:
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)
-        self._later: list[Callable[[], None]] = []
-        """What is to be done when all that was pushed is worked off."""
-        self._working = 0
-        """How many pushes are being worked off: a subscriber may push too."""
         self._unsettled: list[Sink] = []
         """Sinks that hold changes of an instant of which more may be on the way."""
         self._clock = clock
@@ -198,7 +194,7 @@ class Runtime:
 
     def give_first(self, pipeline: Pipeline) -> None:
         """Let a query that began on streams with rows give what it found then at once."""
-        if pipeline.started and not self._working:
+        if pipeline.started:
             self._began = self._clock()
             self.runs += 1
             self._work()
@@ -257,14 +253,9 @@ class Runtime:
     ) -> None:
         """Let an incremental query go over to other windows, as soon as their plan has caught up."""
         pipeline = self.pipelines[name]
-
-        def begin() -> None:
-            if self.pipelines.get(name) is pipeline and pipeline.error is None:
-                self.heirs.start(name, plan, approach, exact_from, done)
-
-        self._later.append(begin)
-        if not self._working:
-            self.run()
+        if pipeline.error is None:
+            self.heirs.start(name, plan, approach, exact_from, done)
+        self.run()
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
@@ -335,41 +326,22 @@ class Runtime:
         self._work()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
-        if not self._working:
-            self._change_plans()
-            self.held_memory.look()
+        while self.heirs.succeed():
+            self._work()
+        self.held_memory.look()
 
     def _refuse(self, name: str, error: Exception) -> None:
         """A subscriber raised."""
         self.refused.append((name, error))
-
-    @property
-    def is_working(self) -> bool:
-        """Whether some of what has come is on its way: a subscriber may ask for something."""
-        return self._working > 0
 
     def _push_began(self) -> float:
         return self._began
 
     def _work(self) -> None:
         """Work off what has come."""
-        self._working += 1
-        try:
-            self._scheduler.run(self._ready, self._clock, self._fail)
-            while self._unsettled:
-                self._unsettled.pop().settle()
-        finally:
-            self._working -= 1
-
-    def _change_plans(self) -> None:
-        """All is worked off: start the plans that were asked for, and let those take over that can."""
-        while True:
-            while self._later:
-                self._later.pop(0)()
-                self._work()
-            if not self.heirs.succeed():
-                break
-            self._work()
+        self._scheduler.run(self._ready, self._clock, self._fail)
+        while self._unsettled:
+            self._unsettled.pop().settle()
 
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
@@ -493,7 +465,7 @@ class Runtime:
         return member.output
 
     def _drain(self, operator: Operator) -> None:
-        """Work off what is in its queues, which is usually nothing: a subscriber may start a query."""
+        """Work off what is in its queues, which is usually nothing."""
         try:
             while operator.step(QUANTUM_ROWS):
                 pass

@@ -22,12 +22,9 @@ class WindowsInCommon:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._found: dict[str, WindowStore] = {}
-        self._alone: list[WindowStore] = []
-        """Of windows that were asked for when some of what had come was on its way."""
 
     def __iter__(self) -> Iterator[WindowStore]:
         yield from self._found.values()
-        yield from self._alone
 
     def keeps(self, stream: str) -> bool:
         """Whether rows of a stream are kept in common."""
@@ -39,9 +36,6 @@ class WindowsInCommon:
         store = self._found.get(stream)
         if store is None:
             store = self._found[stream] = self._open(stream)
-        elif self._runtime.is_working:
-            store = self._open(stream)
-            self._alone.append(store)
         member = WindowMember(part.name, node=node, part=part)
         ingest = self._runtime.streams[stream]
         member.started[0] = ingest.output.punctuation if ingest.rows_in else BEGINNING
@@ -67,5 +61,4 @@ class WindowsInCommon:
         if not store.members and store in list(self):
             disconnect([(self._runtime.streams[store.stream].output, store.inputs[0])])
             self._runtime._forget(store)
-            self._alone = [one for one in self._alone if one is not store]
             self._found = {key: one for key, one in self._found.items() if one is not store}
