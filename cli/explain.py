@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from .options import InputCommand, input_option, plan_options, queries_argument
+from .options import InputCommand, input_option, plan_options, queries_argument, time_unit_option
 
 EPILOG = """\b
 Example:
@@ -17,11 +17,13 @@ Example:
 @click.command(cls=InputCommand, epilog=EPILOG)
 @queries_argument
 @input_option("Estimate the stream's rate from this file.")
+@time_unit_option
 @plan_options
 @click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
 def explain(
     queries: str,
     inputs: tuple[str, ...],
+    time_units: tuple[str, ...],
     sharing: str,
     index: str,
     expiry: str,
@@ -34,7 +36,7 @@ def explain(
     It comes with what the cost model expects. With -i, rates are taken from the files: row counts and times
     in Parquet's footer, else the first rows.
     """
-    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json, modes, optimize))
+    click.echo(explain_plan(queries, inputs, sharing, index, expiry, as_json, modes, optimize, time_units))
 
 
 def explain_plan(
@@ -46,17 +48,21 @@ def explain_plan(
     as_json: bool = False,
     modes: str | Mapping[str, str] = "auto",
     optimize: str = "exhaustive",
+    time_units: Sequence[str] = (),
 ) -> str:
     """The plan of the statements in the file `queries`, planned for the rates of `inputs`."""
+    from penstock.connectors.open_inputs import in_unit
     from penstock.connectors.rates import estimate_rate
 
-    from .session import load_engine, match_inputs
+    from .session import load_engine, match_inputs, match_units
 
     engine = load_engine(queries, sharing, index, expiry, modes=modes, optimize=optimize)
+    units = match_units(engine, time_units)
     for stream, files in match_inputs(engine, inputs).items():
         if stream in engine.tables:
             continue
-        schema, time_column = engine.streams[stream], engine.time_column(stream)
+        schema = in_unit(engine.streams[stream], units.get(stream))
+        time_column = engine.time_column(stream)
         rates = [estimate_rate(paths, schema, time_column) for paths in files]
         if known := [rate for rate in rates if rate is not None]:
             engine.set_rate(stream, sum(known))

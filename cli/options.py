@@ -122,6 +122,16 @@ def input_option(help_: str) -> Callable[[Command], Command]:
     return click.option("-i", "--input", "inputs", multiple=True, metavar="STREAM=FILE", help=help_)
 
 
+def time_unit_option(command: Command) -> Command:
+    return click.option(
+        "--time-unit",
+        "time_units",
+        multiple=True,
+        metavar="STREAM=UNIT",
+        help="What integers in TIMESTAMP columns of a stream are: s, ms, us or ns; repeatable.",
+    )(command)
+
+
 def plan_options(command: Command) -> Command:
     """What decides the plan, not the answer."""
     sharing = click.option(

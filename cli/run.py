@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import InputCommand, Seconds, Speed, input_option, plan_options, queries_argument
+from .options import (
+    InputCommand,
+    Seconds,
+    Speed,
+    input_option,
+    plan_options,
+    queries_argument,
+    time_unit_option,
+)
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -30,14 +38,16 @@ Example:
 
 Inputs are Parquet, CSV with a header row, JSON lines or Arrow IPC, by extension or else by content, also
 compressed (.gz, .zst, .bz2, .lz4); `-` is standard input. Files of one pattern are read one after the other
-in natural order; several -i of one stream are merged by time. Integers for a TIMESTAMP are microseconds;
-times without a zone are UTC. Rows in messages count from 1, the header left out.
+in natural order; several -i of one stream are merged by time. Integers for a TIMESTAMP are microseconds, or
+what its UNIT or --time-unit says; times without a zone are UTC. Rows in messages count from 1, the header
+left out.
 """
 
 
 @click.command(cls=InputCommand, epilog=EPILOG)
 @queries_argument
 @input_option("The file or pattern a stream is read from; repeatable.")
+@time_unit_option
 @click.option("-o", "--output", metavar="DIR", help="Write one file per query here, not to standard output.")
 @click.option(
     "--format",
@@ -63,6 +73,7 @@ times without a zone are UTC. Rows in messages count from 1, the header left out
 def run(
     queries: str,
     inputs: tuple[str, ...],
+    time_units: tuple[str, ...],
     output: str | None,
     format_: OutputFormat | None,
     overwrite: bool,
@@ -101,8 +112,8 @@ def run(
     driver = Driver(engine)
     files_read = find_files_read(engine, queries, inputs)
     with ExitStack() as stack:
-        tables = load_tables(engine, inputs)
-        feeds = open_feeds(engine, inputs, None if quiet else note)
+        tables = load_tables(engine, inputs, time_units)
+        feeds = open_feeds(engine, inputs, time_units)
         for feed in feeds:
             stack.callback(feed.close)
         if not quiet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.api import Engine
     from penstock.connectors.files_read import FilesRead
     from penstock.connectors.merge import Feed
+    from penstock.engine.time_units import TimeUnit
 
 STANDARD_INPUT = "-"
 SQL_TEXT = re.compile(r"\s*(CREATE|SELECT|WITH|DROP)\s", re.IGNORECASE)
@@ -108,20 +109,39 @@ def find_files_read(engine: Engine, queries: str, inputs: Sequence[str]) -> File
     return FilesRead([queries, *(path for own in files for paths in own for path in paths)])
 
 
-def open_feeds(
-    engine: Engine, inputs: Sequence[str], tell: Callable[[str], None] | None = None
-) -> list[Feed]:
+def match_units(engine: Engine, units: Sequence[str]) -> dict[str, TimeUnit]:
+    """What every `--time-unit` says, by the declared name of its stream or table."""
+    from penstock.engine.time_units import UNIT_WORDS
+
+    declared = {name.lower(): name for name in (*engine.streams, *engine.tables)}
+    found: dict[str, TimeUnit] = {}
+    for text in units:
+        stream, _, word = (part.strip() for part in text.partition("="))
+        unit = next((one for one, name in UNIT_WORDS.items() if word.lower() in (one, name.lower())), None)
+        if not stream or unit is None:
+            raise UsageError(f"Expected `--time-unit stream=unit`, the unit s, ms, us or ns, found `{text}`")
+        name = declared.get(stream.lower())
+        if name is None:
+            hint = did_you_mean(stream, declared.values()) or ""
+            message = f"Expected a declared stream in `--time-unit {text}`, found `{stream}`. {hint}"
+            raise UsageError(message.rstrip())
+        if found.setdefault(name, unit) != unit:
+            raise UsageError(f"Expected one --time-unit of `{name}`, found `{found[name]}` and `{unit}`")
+    return found
+
+
+def open_feeds(engine: Engine, inputs: Sequence[str], units: Sequence[str] = ()) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     from penstock.connectors.open_inputs import open_feeds
 
-    return open_feeds(engine, match_inputs(engine, inputs), tell)
+    return open_feeds(engine, match_inputs(engine, inputs), match_units(engine, units))
 
 
-def load_tables(engine: Engine, inputs: Sequence[str]) -> list[str]:
+def load_tables(engine: Engine, inputs: Sequence[str], units: Sequence[str] = ()) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     from penstock.connectors.open_inputs import load_tables
 
-    return load_tables(engine, match_inputs(engine, inputs))
+    return load_tables(engine, match_inputs(engine, inputs), match_units(engine, units))
 
 
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.errors import DataError, UsageError
-from penstock.engine.expression import write_time
+from penstock.engine.time_units import doubt_unit, unit_of
+from penstock.engine.types import SqlType
 
 from .batch import NO_TIME, Batch, running_times
-from .convert import convert_rows
+from .convert import convert_rows, sql_type
 from .readers import BATCH_ROWS, Reader, open_reader, rows_of_batch
 from .source import STANDARD_INPUT, file_error, reading, show_path
-from .units import first_whole_time, guess_other_unit
 
 NO_TIMES = np.zeros(BATCH_ROWS, np.int64)  # of the rows of a table
 
@@ -72,7 +72,6 @@ class Input:
         schema: pa.Schema,
         time_column: str | None,
         names: list[str],
-        tell: Callable[[str], None] | None = None,
     ) -> None:
         self._paths = paths
         self._schema = schema
@@ -82,7 +81,10 @@ class Input:
         self._sizes = [size or 0 for size in sizes]
         self.bytes_total = None if None in sizes else sum(self._sizes)
         self._files_done = 0
-        self._tell = tell
+        self._doubted = [
+            n for n, field in enumerate(schema) if sql_type(field) is SqlType.TIMESTAMP and not unit_of(field)
+        ]
+        """Columns of times in which no integer has come yet that could be in another unit."""
         self.rows_decoded = 0
         self._reader: Reader | None = open_reader(paths[0], schema)
         for path in paths[1:]:
@@ -118,16 +120,17 @@ class Input:
         rows_done = 0
         with reading(path, "rows"):
             for whole in reader.batches():
-                self._doubt_unit(path, whole)
                 self.rows_decoded += len(whole)
                 size = rows_of_batch(whole.nbytes / max(1, len(whole)))
                 for start in range(0, len(whole), size):
                     part = whole.slice(start, size)
                     try:
-                        batch, error = convert_rows(part, self._schema)
-                    except DataError as wrong_type:
-                        raise type(wrong_type)(
-                            wrong_type.message, source=show_path(path), hint=wrong_type.hint
+                        batch, error = convert_rows(part, self._schema, reader.is_written)
+                        self._doubt_units(part, len(batch))
+                    except DataError as wrong:
+                        row = None if wrong.row is None else rows_done + wrong.row
+                        raise type(wrong)(
+                            wrong.message, source=show_path(path), row=row, hint=wrong.hint
                         ) from None
                     rows_done += len(batch)
                     if len(batch):
@@ -137,20 +140,11 @@ class Input:
                             error.message, source=show_path(path), row=rows_done + 1, hint=error.hint
                         )
 
-    def _doubt_unit(self, path: str, batch: pa.RecordBatch) -> None:
-        """Says once, at the first time there is, if it looks like milliseconds or seconds."""
-        if self._tell is None or self._time is None:
-            return
-        first_us = first_whole_time(batch.column(self._time))
-        if first_us is None:
-            return
-        if (unit := guess_other_unit(first_us)) is not None:
-            date = write_time(first_us)[:10]
-            name = self._schema.names[self._time]
-            self._tell(
-                f"Note: `{name}` in `{show_path(path)}` begins at {date} as microseconds; are these {unit}?"
-            )
-        self._tell = None
+    def _doubt_units(self, rows: pa.RecordBatch, good: int) -> None:
+        """Raises if the first integer in a column of times, among the good rows, looks like another unit."""
+        for n in list(self._doubted):
+            if doubt_unit(rows.column(n).slice(0, good), self._schema.names[n], None):
+                self._doubted.remove(n)
 
     @property
     def bytes_done(self) -> float:

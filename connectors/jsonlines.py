@@ -13,11 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.convert import wanted
 from penstock.engine.errors import DataError, FileError
+from penstock.engine.sound import shorten
+from penstock.engine.time_units import unit_of
 from penstock.engine.types import SqlType
 
 from .blocks import cut_blocks
-from .convert import SHOWN_CHARACTERS, WANTED, match_columns, sql_type
+from .convert import match_columns, sql_type
 from .source import Source, show_path
 
 NAMED_ROWS = 1000
@@ -26,6 +29,8 @@ NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float(
 
 class JsonLinesReader:
     """Keys are matched to declared columns once, by the first rows that have any."""
+
+    is_written = False
 
     def __init__(self, source: Source, schema: pa.Schema) -> None:
         self._source = source
@@ -94,7 +99,7 @@ class JsonLinesReader:
         if isinstance(value, dict):
             return value
         raise DataError(
-            f"Expected a JSON object, found `{_shorten(line.decode('utf-8', errors='replace'))}`",
+            f"Expected a JSON object, found `{shorten(line.decode('utf-8', errors='replace'))}`",
             source=self._path,
             row=row,
             hint="JSON lines has one object per line"
@@ -128,8 +133,8 @@ class JsonLinesReader:
                 values.append(_as_declared(found.get(key), sql_type(field)))
             except ValueError:
                 raise DataError(
-                    f"Expected {WANTED[sql_type(field)]} in column `{field.name}`,"
-                    f" found `{_shorten(json.dumps(found[key], ensure_ascii=False))}`",
+                    f"Expected {wanted(sql_type(field), unit_of(field) or 'us')} in column `{field.name}`,"
+                    f" found `{shorten(json.dumps(found[key], ensure_ascii=False))}`",
                     source=self._path,
                     row=row,
                 ) from None
@@ -154,6 +159,8 @@ def _as_declared(value: Any, declared: SqlType) -> Any:
     match declared:
         case SqlType.BIGINT if is_int and -(1 << 63) <= value < 1 << 63:
             return value
+        case SqlType.BIGINT if isinstance(value, float) and abs(value) < 1 << 63 and value.is_integer():
+            return int(value)
         case SqlType.DOUBLE if is_int or isinstance(value, float):
             return float(value)
         case SqlType.DOUBLE if isinstance(value, str) and value in NOT_FINITE:
@@ -166,8 +173,3 @@ def _as_declared(value: Any, declared: SqlType) -> Any:
         case SqlType.TIMESTAMP if is_int or isinstance(value, str):
             return str(value)
     raise ValueError
-
-
-def _shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

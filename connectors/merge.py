@@ -45,13 +45,11 @@ class Feed:
         schema: pa.Schema,
         time_column: str,
         slack_us: int = 0,
-        tell: Callable[[str], None] | None = None,
     ) -> None:
-        """`tell` is told, once per input, what may not be meant: times that look like another unit."""
         self.stream = stream
         self.slack_us = slack_us
         names: list[str] = []
-        self.inputs = [Input(paths, schema, time_column, names, tell) for paths in inputs]
+        self.inputs = [Input(paths, schema, time_column, names) for paths in inputs]
         self._waiting: list[Batch | None] = [None] * len(self.inputs)
         self._ended = [False] * len(self.inputs)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from penstock.api import Engine
-from penstock.engine.errors import DataError
+from penstock.engine.errors import DataError, UsageError
+from penstock.engine.time_units import UNIT_WORDS, TimeUnit, unit_of, with_unit
+from penstock.engine.types import SqlType
 
 from .batch import Batch
+from .convert import sql_type
 from .inputs import Input
 from .merge import Feed
 
@@ -18,7 +23,11 @@ Files: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
 """By stream or table: the files of each of its inputs, which are merged; those of one are read in turn."""
 
 
-def open_feeds(engine: Engine, files: Files, tell: Callable[[str], None] | None = None) -> list[Feed]:
+Units: TypeAlias = Mapping[str, TimeUnit]
+"""By stream or table: what integers are in its columns of times that declare no unit themselves."""
+
+
+def open_feeds(engine: Engine, files: Files, units: Units | None = None) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     with ExitStack() as opened:
         feeds = []
@@ -26,19 +35,35 @@ def open_feeds(engine: Engine, files: Files, tell: Callable[[str], None] | None 
             if name in engine.tables:
                 continue
             slack_us = engine.slack(name) // timedelta(microseconds=1)
-            feed = Feed(name, paths, engine.streams[name], engine.time_column(name), slack_us, tell)
+            schema = in_unit(engine.streams[name], (units or {}).get(name))
+            feed = Feed(name, paths, schema, engine.time_column(name), slack_us)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
     return feeds
 
 
-def load_tables(engine: Engine, files: Files) -> list[str]:
+def in_unit(schema: pa.Schema, unit: TimeUnit | None) -> pa.Schema:
+    """The columns to read if a unit is given; refused if they all say what they are in, and one differs."""
+    if unit is None:
+        return schema
+    times = [field for field in schema if sql_type(field) is SqlType.TIMESTAMP]
+    other = next((field for field in times if unit_of(field) not in (None, unit)), None)
+    if not times or (other is not None and all(unit_of(field) for field in times)):
+        found = f"{UNIT_WORDS[unit_of(other) or 'us']} declared" if other is not None else "no TIMESTAMP"
+        where = f" for `{other.name}`" if other is not None else ""
+        raise UsageError(f"Expected a column of times in {UNIT_WORDS[unit]}, found {found}{where}")
+    undeclared = {field.name for field in times if unit_of(field) is None}
+    return pa.schema([with_unit(field, unit) if field.name in undeclared else field for field in schema])
+
+
+def load_tables(engine: Engine, files: Files, units: Units | None = None) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     loaded = [name for name in files if name in engine.tables]
     for name in loaded:
+        schema = in_unit(engine.tables[name], (units or {}).get(name))
         for paths in files[name]:
-            source = Input(paths, engine.tables[name], None, [])
+            source = Input(paths, schema, None, [])
             try:
                 while (batch := source.read()) is not None:
                     engine.push(name, batch.data)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.engine.errors import DataError, FileError, SchemaError
 
 from .blocks import cut_blocks
-from .convert import match_columns
+from .convert import check_types, match_columns
 from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
 
 BATCH_ROWS = 1 << 16
@@ -27,7 +27,9 @@ OTHER_DELIMITERS = ";|\t,"
 
 
 class Reader(Protocol):
-    """What all formats have in common."""
+    """What all formats have in common; is_written: there is nothing but text, also for numbers."""
+
+    is_written: bool
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
@@ -64,8 +66,16 @@ def open_reader(path: str, schema: pa.Schema) -> Reader:
         raise
 
 
+def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, if its columns have the memory they need; who converts it looks at what is in it."""
+    batch.validate()
+    return batch
+
+
 class ParquetReader:
     """Parquet, only the declared columns, without ever holding a whole row group decoded."""
+
+    is_written = False
 
     def __init__(self, source: Source, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
@@ -78,7 +88,9 @@ class ParquetReader:
         # with pre_buffer, which some versions begin with, it would keep all that it has read of the file.
         self.file = pq.ParquetFile(source.as_seekable(), buffer_size=1 << 20, pre_buffer=False)
         names = self.file.schema_arrow.names
-        self.columns = [names[at] for at in match_columns(schema.names, names, show_path(source.path))]
+        order = match_columns(schema.names, names, show_path(source.path))
+        check_types(schema, self.file.schema_arrow, order, show_path(source.path))
+        self.columns = [names[at] for at in order]
         self._rows_done = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -114,6 +126,8 @@ class ParquetReader:
 class IpcReader:
     """Arrow IPC, the file format (seeks) as well as the stream format (does not)."""
 
+    is_written = False
+
     def __init__(self, source: Source, schema: pa.Schema) -> None:
         import pyarrow.ipc as ipc
 
@@ -125,15 +139,15 @@ class IpcReader:
             # A mapped file is read where rows are looked at: one batch may be larger than memory.
             self._bytes = pa.memory_map(source.path) if source.is_seekable else source.as_seekable()
             self._file: Any = ipc.open_file(self._bytes)
-            self._order = match_columns(schema.names, self._file.schema.names, path)
         else:
             self._file = ipc.open_stream(source.as_stream())
-            self._order = match_columns(schema.names, self._file.schema.names, path)
+        self._order = match_columns(schema.names, self._file.schema.names, path)
+        check_types(schema, self._file.schema, self._order, path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if not self._is_file:
             for batch in self._file:
-                yield batch.select(self._order)
+                yield sound(batch.select(self._order))
             return
         for number in range(self._file.num_record_batches):
             held = pa.total_allocated_bytes()
@@ -141,7 +155,7 @@ class IpcReader:
             if number == 0 and pa.total_allocated_bytes() > held:
                 self._read_declared()
             self._batches_done += 1
-            yield batch
+            yield sound(batch)
 
     def _read_declared(self) -> None:
         """Columns are copied, or decompressed: from now on only those that are declared."""
@@ -163,6 +177,8 @@ class IpcReader:
 
 class CsvReader:
     """CSV with a header row. Every value comes as text, NULL where the field is empty and not quoted."""
+
+    is_written = True
 
     def __init__(self, source: Source, schema: pa.Schema, delimiter: str = ",") -> None:
         self._source = source

@@ -1,4 +1,18 @@
-"""Arrow columns as users have them become the five types of the engine, or an error that names the row."""
+"""Arrow columns as users have them become the five types of the engine, or an error that names the row.
+
+This is the only way in: for what is pushed and for what is read from files. Nothing is lost on the way: a
+nanosecond that is not whole microseconds, a number that does not fit are refused.
+
+    declared     reads
+    BIGINT       integers, whole floats, whole decimals
+    DOUBLE       floats, decimals, integers that a double can hold
+    BOOLEAN      booleans
+    VARCHAR      text, bytes that are UTF-8
+    TIMESTAMP    timestamps of any unit and zone, dates, ISO text, integers in the column's unit
+
+Any of these may come in a dictionary, and a column without a type is all NULL. Text of a format that has
+nothing but text (CSV) also becomes numbers and truth values.
+"""
 
 from __future__ import annotations
 
@@ -7,66 +21,134 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from .errors import SchemaError
+from .parse_column import parse_times, parse_values
+from .sound import check_sound, first_bad, shorten, without_null_views
+from .time_units import UNIT_WORDS, US, Column, TimeUnit, from_integers, to_microseconds
 from .types import ARROW_TYPES, SqlType, from_arrow
 
-READABLE = {
-    SqlType.BIGINT: (SqlType.BIGINT, SqlType.DOUBLE),
-    SqlType.DOUBLE: (SqlType.DOUBLE, SqlType.BIGINT),
-    SqlType.BOOLEAN: (SqlType.BOOLEAN,),
-    SqlType.VARCHAR: (SqlType.VARCHAR,),
-    SqlType.TIMESTAMP: (SqlType.TIMESTAMP, SqlType.BIGINT),
+WANTED = {
+    SqlType.BIGINT: "BIGINT",
+    SqlType.DOUBLE: "DOUBLE",
+    SqlType.BOOLEAN: "BOOLEAN (true, false, 1, 0)",
+    SqlType.VARCHAR: "VARCHAR (UTF-8 text)",
 }
-"""Which columns a declared type reads: whole doubles as BIGINT, integers as TIMESTAMP in microseconds."""
 
 
-def convert_column(column: pa.ChunkedArray, type_: SqlType, name: str, source: str) -> pa.ChunkedArray:
-    """The column as `type_` is carried; values that do not fit raise, with their row (from 1)."""
-    target = ARROW_TYPES[type_]
+def wanted(type_: SqlType, unit: TimeUnit = "us") -> str:
+    """What values of a declared type may be, for a message."""
+    times = f"TIMESTAMP (ISO text or whole {UNIT_WORDS[unit].lower()} since 1970)"
+    return WANTED.get(type_, times)
+
+
+def convert_column(
+    column: Column,
+    type_: SqlType,
+    name: str,
+    source: str | None = None,
+    unit: TimeUnit = "us",
+    is_written: bool = False,
+) -> Column:
+    """The column as `type_` is carried; values that do not fit raise, with their row (from 1).
+
+    unit: of integers that are times. is_written: the column is of a format that has nothing but text.
+    """
     found = column.type
-    if found == target:
+    change = find_change(found, type_, name, source, unit, is_written)
+    check_sound(column, name, source)
+    if found == ARROW_TYPES[type_]:
         return column
-    if pa.types.is_null(found):
-        return column.cast(target)
-    known = SqlType.BIGINT if found == pa.uint64() else from_arrow(found)
-    if known not in READABLE[type_]:
-        is_text = type_ is SqlType.TIMESTAMP and known is SqlType.VARCHAR
-        hint = (
-            "Make times of the text first: pandas.to_datetime, or polars str.to_datetime" if is_text else None
-        )
-        raise SchemaError(f"Expected {type_} in column `{name}`, found {found}", source=source, hint=hint)
-
-    def read(part: pa.ChunkedArray) -> pa.ChunkedArray:
-        if pa.types.is_dictionary(found):
-            part = part.cast(found.value_type)
-        if type_ is not SqlType.TIMESTAMP:
-            return part.cast(target)
-        if known is SqlType.BIGINT:
-            return part.cast(pa.int64()).cast(target)
-        zone = getattr(part.type, "tz", None)
-        # With a zone Arrow already counts from the epoch in UTC: only the label goes.
-        return part.cast(pa.timestamp("us", zone)).cast(pa.int64()).cast(target)
-
     try:
-        return read(column)
-    except pa.ArrowInvalid:
-        row = first_bad_row(column, read)
-        value = column[row].as_py() if not pa.types.is_timestamp(found) else column[row].value
+        return change(column)
+    except pa.ArrowException:
+        row = first_bad(column, change)
+        assert row is not None, "some value does not fit"
         raise SchemaError(
-            f"Expected {type_} in column `{name}`, found `{value}` ({found}), which does not fit",
+            f"Expected {wanted(type_, unit)} in column `{name}`, found `{show(column[row])}`",
             source=source,
             row=row + 1,
         ) from None
 
 
-def first_bad_row(column: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> int:
-    """Position of the first value that `read` refuses, by halving."""
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            read(column.slice(low, middle - low))
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
+def check_type(found: pa.DataType, type_: SqlType, name: str, source: str | None = None) -> None:
+    """Raises SchemaError if columns of an Arrow type are never read as `type_`, whatever is in them."""
+    find_change(found, type_, name, source, "us", False)
+
+
+def find_change(
+    found: pa.DataType, type_: SqlType, name: str, source: str | None, unit: TimeUnit, is_written: bool
+) -> Callable[[Column], Column]:
+    """How values of type `found` become those of `type_`, or a SchemaError if they never can."""
+    target = ARROW_TYPES[type_]
+    if pa.types.is_dictionary(found):
+        value = found.value_type
+        rest = find_change(value, type_, name, source, unit, is_written)
+        return lambda column: rest(decode(column))
+    if pa.types.is_null(found) or found == target:
+        return lambda column: column.cast(target)
+    known = from_arrow(found)
+    is_integer = pa.types.is_integer(found)
+    if type_ is SqlType.TIMESTAMP:
+        if is_integer:
+            return lambda column: from_integers(column, unit)
+        if known is SqlType.VARCHAR:
+            return lambda column: parse_times(own_text(column), unit)
+        if known is SqlType.TIMESTAMP:
+            return lambda column: to_microseconds(without_zone(column), unit)
+    elif type_ is SqlType.VARCHAR:
+        if known is SqlType.VARCHAR:
+            return own_text
+        if pa.types.is_binary(found) or pa.types.is_large_binary(found):
+            return lambda column: as_text(column, name, source)
+    elif known is SqlType.VARCHAR and is_written:
+        return lambda column: parse_values(column, target)
+    elif known is type_ or (
+        type_.is_numeric and (is_integer or known is SqlType.DOUBLE or pa.types.is_decimal(found))
+    ):
+        return lambda column: column.cast(target)
+    raise SchemaError(f"Expected {type_} in column `{name}`, found {found}", source=source)
+
+
+def decode(column: Column) -> Column:
+    """The values of a dictionary, one for each row."""
+    if isinstance(column, pa.ChunkedArray):
+        values = column.type.value_type
+        return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], values)
+    return column.dictionary_decode()
+
+
+def without_zone(column: Column) -> Column:
+    """Instants: with a zone Arrow already counts from the epoch in UTC, and only the label goes."""
+    zone = getattr(column.type, "tz", None)
+    if zone is None:
+        return column.cast(US) if pa.types.is_date(column.type) else column
+    return column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
+
+
+def own_text(column: Column) -> Column:
+    """Text of any type as VARCHAR."""
+    if pa.types.is_string_view(column.type):
+        if isinstance(column, pa.ChunkedArray):
+            return pa.chunked_array([own_text(chunk) for chunk in column.chunks], pa.string())
+        column = without_null_views(column)
+    return column.cast(pa.string())
+
+
+def as_text(column: Column, name: str, source: str | None) -> Column:
+    """Bytes as text, or DataError."""
+    text = pa.large_string() if pa.types.is_large_binary(column.type) else pa.string()
+    if isinstance(column, pa.ChunkedArray):
+        seen = pa.chunked_array([chunk.view(text) for chunk in column.chunks], text)
+    else:
+        seen = column.view(text)
+    check_sound(seen, name, source)
+    return seen.cast(pa.string())
+
+
+def show(value: pa.Scalar) -> str:
+    """The value for a message: one line, not too long."""
+    if pa.types.is_timestamp(value.type):
+        return f"{value.cast(pa.int64())} {value.type.unit}"
+    try:
+        return shorten(str(value.as_py()))
+    except (ValueError, OverflowError):  # what Python has no value for, a year beyond 9999
+        return shorten(str(value))

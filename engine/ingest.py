@@ -29,6 +29,7 @@ from .queue import BEGINNING, Outlet
 from .reorder import Reorder
 from .store import fixed_values, valid_bytes
 from .stream_clock import Progress
+from .time_units import TimeUnit
 from .types import SqlType
 from .window import MAX_TS
 
@@ -46,6 +47,7 @@ class StreamSchema:
     slack_us: int
     ahead: AheadRule | None = None
     idle_us: int | None = None
+    units: tuple[TimeUnit | None, ...] = ()
 
 
 def extremes(ts: NDArray, in_order: bool) -> tuple[int, int]:
@@ -68,7 +70,7 @@ class Ingest:
         self.idled_to: int | None = None
         """How far time has passed here because other streams went on."""
         self._held = Reorder()
-        self._declared = Declared(schema.name, schema.columns, schema.types)
+        self._declared = Declared(schema.name, schema.columns, schema.types, schema.units)
         self.progress = Progress(self.output)
         self.ahead = None if schema.ahead is None else Ahead(schema.ahead)
 

@@ -15,6 +15,7 @@ from .batch import Batch
 from .declared import Declared
 from .errors import UsageError
 from .queue import BEGINNING, Outlet, Queue
+from .time_units import TimeUnit
 from .types import ARROW_TYPES, SqlType
 
 BATCH_ROWS = 32_768
@@ -24,10 +25,16 @@ TABLE_TIME = BEGINNING + 1  # how far time comes on a table: no stream has rows 
 class StaticTable:
     """Rows of a table, and whoever reads them."""
 
-    def __init__(self, name: str, columns: Sequence[str], types: Sequence[SqlType]) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str],
+        types: Sequence[SqlType],
+        units: Sequence[TimeUnit | None] = (),
+    ) -> None:
         self.name = name
         self.output = Outlet()
-        self._declared = Declared(name, columns, types)
+        self._declared = Declared(name, columns, types, units)
         schema = pa.schema([(column, ARROW_TYPES[t]) for column, t in zip(columns, types, strict=True)])
         self.rows: pa.Table = schema.empty_table()
         self.is_sealed = False

@@ -37,7 +37,11 @@ def _bind_columns(statement: CreateStream | CreateTable) -> tuple[ColumnDef, ...
     columns: list[ColumnDef] = []
     for column in statement.columns:
         _check_new(column, seen, statement.name)
-        columns.append(ColumnDef(column.name, read_column_type(column)))
+        type_ = read_column_type(column)
+        if column.unit is not None and type_ is not SqlType.TIMESTAMP:
+            message = f"Expected TIMESTAMP before UNIT, found {type_} in column `{column.name}`"
+            raise fail(BindError, message, column.unit_position)
+        columns.append(ColumnDef(column.name, type_, column.unit))
     return tuple(columns)
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from penstock.engine.ahead_rule import AheadRule
-from penstock.engine.types import SqlType
+from penstock.engine.time_units import TimeUnit, with_unit
+from penstock.engine.types import ARROW_TYPES, SqlType
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A declared column."""
+    """A declared column; `unit`: of integers in a column of times, if one was declared."""
 
     name: str
     type: SqlType
+    unit: TimeUnit | None = None
+
+    @property
+    def field(self) -> pa.Field:
+        """What is pushed to it, or read from files."""
+        return with_unit(pa.field(self.name, ARROW_TYPES[self.type]), self.unit)
 
 
 @dataclass(frozen=True, slots=True)

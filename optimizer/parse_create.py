@@ -1,14 +1,15 @@
 """CREATE STREAM and CREATE TABLE: columns with their types, and a stream's clock.
 
-CREATE STREAM name (column type, ..., WATERMARK FOR column [AS column - duration]
+CREATE STREAM name (column type [UNIT unit], ..., WATERMARK FOR column [AS column - duration]
                     [AHEAD AT MOST duration [AFTER n ROWS]], IDLE AFTER duration)
-CREATE TABLE name (column type, ...)
+CREATE TABLE name (column type [UNIT unit], ...)
 """
 
 from __future__ import annotations
 
 from penstock.engine.ahead_rule import AheadRule
 from penstock.engine.errors import ParseError, UnsupportedError
+from penstock.engine.time_units import UNIT_WORDS, TimeUnit
 
 from .durations import read_duration, read_slack
 from .logical import Position
@@ -132,7 +133,15 @@ def _read_column(reader: TokenReader) -> WrittenColumn:
         parts.append(str(reader.advance().text))
     if reader.word() in ("WITH", "WITHOUT"):
         parts.append(" " + " ".join(str(reader.advance().text).upper() for _ in range(min(3, _left(reader)))))
-    return WrittenColumn(name, "".join(parts), position, type_position)
+    unit_position = reader.position
+    unit = _read_unit(reader) if reader.accept("UNIT") else None
+    return WrittenColumn(name, "".join(parts), position, type_position, unit, unit_position)
+
+
+def _read_unit(reader: TokenReader) -> TimeUnit:
+    """What integers in a column of times are, after UNIT."""
+    word = reader.expect(*UNIT_WORDS.values())
+    return next(unit for unit, name in UNIT_WORDS.items() if name == str(word.text).upper())
 
 
 def _left(reader: TokenReader) -> int:

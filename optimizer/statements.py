@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from penstock.engine.ahead_rule import AheadRule
+from penstock.engine.time_units import TimeUnit
 from penstock.engine.window import Window
 
 from .logical import Hop, Position
@@ -27,12 +28,14 @@ class WrittenWindow:
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """A column of CREATE, its type still as written."""
+    """A column of CREATE, its type still as written; what stands behind UNIT, and where."""
 
     name: str
     type_name: str
     position: Position
     type_position: Position
+    unit: TimeUnit | None
+    unit_position: Position
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ class Engine:
     def streams(self) -> Mapping[str, pa.Schema]:
         """The declared streams and what is to be pushed to them."""
         return {
-            stream.name: pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.columns])
+            stream.name: pa.schema([column.field for column in stream.columns])
             for stream in self._catalog.streams
         }
 
@@ -214,7 +214,7 @@ class Engine:
     def tables(self) -> Mapping[str, pa.Schema]:
         """The declared tables and what is to be pushed to them, before any stream."""
         return {
-            table.name: pa.schema([(column.name, ARROW_TYPES[column.type]) for column in table.columns])
+            table.name: pa.schema([column.field for column in table.columns])
             for table in self._catalog.tables
         }
 
@@ -519,8 +519,9 @@ class Engine:
         self._catalog.add(relation)
         names = tuple(column.name for column in relation.columns)
         types = tuple(column.type for column in relation.columns)
+        units = tuple(column.unit for column in relation.columns)
         if not isinstance(relation, StreamDef):
-            self._runtime.add_table(StaticTable(relation.name, names, types))
+            self._runtime.add_table(StaticTable(relation.name, names, types, units))
         else:
             schema = StreamSchema(
                 relation.name,
@@ -530,6 +531,7 @@ class Engine:
                 relation.slack_us,
                 ahead=relation.ahead,
                 idle_us=relation.idle_us,
+                units=units,
             )
             self._runtime.add_stream(schema)
 

@@ -133,32 +133,6 @@ def test_the_summary_counts_one_in_the_singular_and_rates_only_runs_that_last(he
     assert re.fullmatch(r"2,200 rows in [1-9]\d*\.\d\d s, [\d,]+ rows/s", last)
 
 
-@pytest.mark.parametrize(
-    ("divisor", "text", "said"),
-    [
-        (1_000, "1475323200000", "1970-01-18 as microseconds; are these milliseconds?"),
-        (1_000_000, "1475323200", "1970-01-01 as microseconds; are these seconds?"),
-        (1, "1475323200000000", None),
-        (1, "1970-01-18T01:48:43", None),
-    ],
-)
-def test_times_that_look_like_another_unit_are_noted_once(
-    divisor: int, text: str, said: str | None, here: Path
-) -> None:
-    rows = "".join(f"{text},{n},20\n" for n in range(3))
-    (here / "a.csv").write_text("ts,location,value\n" + rows)
-    (here / "b.csv").write_text("ts,location,value\n" + rows)
-    value = text if "T" in text else int(text)
-    if isinstance(value, int):
-        assert value * divisor == 1_475_323_200_000_000
-    (here / "h.jsonl").write_text(json.dumps({"ts": value, "location": 1, "value": 5}) + "\n")
-    words = ["run", "q.sql", "-i", "temperature=[ab].csv", "-i", "humidity=h.jsonl"]
-    notes = [line for line in invoke(*words).stderr.splitlines() if line.startswith("Note")]
-    files = ("a.csv", "h.jsonl") if said else ()
-    assert sorted(notes) == [f"Note: `ts` in `{name}` begins at {said}" for name in files]
-    assert invoke(*words, "-q").stderr == ""
-
-
 def test_late_rows_that_are_dropped_are_counted(here: Path) -> None:
     (here / "late.sql").write_text(
         "CREATE STREAM s (ts TIMESTAMP, x INT); CREATE QUERY q AS SELECT x FROM s LATE DROP;"
