@@ -8,11 +8,12 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .options import InputCommand, Seconds, Speed, input_option, plan_options, queries_argument
+from .read_options import make_rules, read_options
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -54,6 +55,7 @@ times without a zone are UTC. Rows in messages count from 1, the header left out
     metavar="TIME",
     help="How long results wait in memory; Parquet of a longer run is a folder of files.",
 )
+@read_options
 @plan_options
 @click.option(
     "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
@@ -75,6 +77,7 @@ def run(
     speed: float | None,
     drain: bool,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Run the queries of a file over streams read from files.
 
@@ -100,9 +103,13 @@ def run(
         refuse_no_input(engine)
     driver = Driver(engine)
     files_read = find_files_read(engine, queries, inputs)
+    tell = None if quiet else note
+    rules = make_rules(tell, files_read, overwrite, **reading)
     with ExitStack() as stack:
-        tables = load_tables(engine, inputs)
-        feeds = open_feeds(engine, inputs, None if quiet else note)
+        if rules.bad_rows is not None:
+            stack.callback(rules.bad_rows.close)
+        tables = load_tables(engine, inputs, rules)
+        feeds = open_feeds(engine, inputs, tell, rules)
         for feed in feeds:
             stack.callback(feed.close)
         if not quiet:
@@ -126,7 +133,8 @@ def run(
         steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)
         driver.run(steps, update, drain)
     if not quiet:
-        for line in summarise(engine, driver, results, time.perf_counter() - started):
+        left_out = 0 if rules.bad_rows is None else rules.bad_rows.count
+        for line in summarise(engine, driver, results, time.perf_counter() - started, left_out):
             note(line)
     if driver.first_failure is not None:
         raise click.exceptions.Exit(driver.first_failure.exit_code)
@@ -169,7 +177,9 @@ def note_missing_inputs(engine: Engine, given: set[str]) -> None:
             note(f"Note: no -i for the table `{table}`: it is empty")
 
 
-def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) -> list[str]:
+def summarise(
+    engine: Engine, driver: Driver, results: Results, seconds: float, left_out: int = 0
+) -> list[str]:
     """A line per query (rows of its streams, results, seconds of work, file), then one for the run."""
     from .session import streams_read
 
@@ -193,6 +203,7 @@ def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) 
     late, ahead = (sum(one[key] for one in stats["streams"].values()) for key in ("rows_late", "rows_ahead"))
     dropped = f", {count(late, 'late row')} dropped" if late else ""
     dropped += f", {count(ahead, 'row')} ahead dropped" if ahead else ""
+    dropped += f", {count(left_out, 'bad row')} left out" if left_out else ""
     # A short run is mostly its start: a rate would say nothing about the engine.
     rate = f", {driver.rows / seconds:,.0f} rows/s" if seconds >= RATED_S else ""
     return [*lines, f"{count(driver.rows, 'row')} in {seconds:.2f} s{rate}{dropped}"]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.api import Engine
     from penstock.connectors.files_read import FilesRead
     from penstock.connectors.merge import Feed
+    from penstock.connectors.read_rules import ReadRules
 
 STANDARD_INPUT = "-"
 SQL_TEXT = re.compile(r"\s*(CREATE|SELECT|WITH|DROP)\s", re.IGNORECASE)
@@ -137,19 +138,24 @@ def find_files_read(engine: Engine, queries: str, inputs: Sequence[str]) -> File
 
 
 def open_feeds(
-    engine: Engine, inputs: Sequence[str], tell: Callable[[str], None] | None = None
+    engine: Engine,
+    inputs: Sequence[str],
+    tell: Callable[[str], None] | None = None,
+    rules: ReadRules | None = None,
 ) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     from penstock.connectors.open_inputs import open_feeds
+    from penstock.connectors.read_rules import STRICT
 
-    return open_feeds(engine, match_inputs(engine, inputs), tell)
+    return open_feeds(engine, match_inputs(engine, inputs), tell, rules or STRICT)
 
 
-def load_tables(engine: Engine, inputs: Sequence[str]) -> list[str]:
+def load_tables(engine: Engine, inputs: Sequence[str], rules: ReadRules | None = None) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     from penstock.connectors.open_inputs import load_tables
+    from penstock.connectors.read_rules import STRICT
 
-    return load_tables(engine, match_inputs(engine, inputs))
+    return load_tables(engine, match_inputs(engine, inputs), rules or STRICT)
 
 
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:

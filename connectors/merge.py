@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from .batch import NO_TIME, Batch, merge_batches
 from .inputs import Input
+from .read_rules import STRICT, ReadRules
 
 TICK_S = 0.02
 LONGEST_SLEEP_S = 0.2
@@ -46,12 +47,13 @@ class Feed:
         time_column: str,
         slack_us: int = 0,
         tell: Callable[[str], None] | None = None,
+        rules: ReadRules = STRICT,
     ) -> None:
         """`tell` is told, once per input, what may not be meant: times that look like another unit."""
         self.stream = stream
         self.slack_us = slack_us
         names: list[str] = []
-        self.inputs = [Input(paths, schema, time_column, names, tell) for paths in inputs]
+        self.inputs = [Input(paths, schema, time_column, names, tell, rules) for paths in inputs]
         self._waiting: list[Batch | None] = [None] * len(self.inputs)
         self._ended = [False] * len(self.inputs)
 

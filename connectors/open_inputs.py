@@ -13,12 +13,18 @@ from penstock.engine.errors import DataError
 from .batch import Batch
 from .inputs import Input
 from .merge import Feed
+from .read_rules import STRICT, ReadRules
 
 Files: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
 """By stream or table: the files of each of its inputs, which are merged; those of one are read in turn."""
 
 
-def open_feeds(engine: Engine, files: Files, tell: Callable[[str], None] | None = None) -> list[Feed]:
+def open_feeds(
+    engine: Engine,
+    files: Files,
+    tell: Callable[[str], None] | None = None,
+    rules: ReadRules = STRICT,
+) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     with ExitStack() as opened:
         feeds = []
@@ -26,19 +32,19 @@ def open_feeds(engine: Engine, files: Files, tell: Callable[[str], None] | None 
             if name in engine.tables:
                 continue
             slack_us = engine.slack(name) // timedelta(microseconds=1)
-            feed = Feed(name, paths, engine.streams[name], engine.time_column(name), slack_us, tell)
+            feed = Feed(name, paths, engine.streams[name], engine.time_column(name), slack_us, tell, rules)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
     return feeds
 
 
-def load_tables(engine: Engine, files: Files) -> list[str]:
+def load_tables(engine: Engine, files: Files, rules: ReadRules = STRICT) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     loaded = [name for name in files if name in engine.tables]
     for name in loaded:
         for paths in files[name]:
-            source = Input(paths, engine.tables[name], None, [])
+            source = Input(paths, engine.tables[name], None, [], rules=rules)
             try:
                 while (batch := source.read()) is not None:
                     engine.push(name, batch.data)
