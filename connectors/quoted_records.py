@@ -6,7 +6,10 @@ bytes and lines; lines without quotes have that of every line.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+import numpy.typing as npt
 
 QUOTE = ord('"')
 NEWLINE = ord("\n")
@@ -23,7 +26,15 @@ def opens_fields(data: bytes, is_open: int, delimiter: str) -> bool:
     text = np.frombuffer(data, np.uint8)
     places = np.flatnonzero(text[1:] == QUOTE)  # also those of the bytes before them
     opening = text[places[is_open::2]]
-    return bool(np.isin(opening, np.frombuffer(f'{delimiter}\r\n"'.encode(), np.uint8)).all())
+    return bool(_before_fields(delimiter)[opening].all())
+
+
+@cache
+def _before_fields(delimiter: str) -> npt.NDArray[np.bool_]:
+    """By byte: whether a quote right behind it opens a field, or seemed to close one."""
+    found = np.zeros(256, bool)
+    found[list(f'{delimiter}\r\n"'.encode())] = True
+    return found
 
 
 def last_record_end(data: bytes, is_open: int = 0) -> int:
