@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ from .options import (
     queries_argument,
     time_unit_option,
 )
+from .read_options import make_rules, read_options
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -64,6 +65,7 @@ left out.
     metavar="TIME",
     help="How long results wait in memory; Parquet of a longer run is a folder of files.",
 )
+@read_options
 @plan_options
 @click.option(
     "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
@@ -86,6 +88,7 @@ def run(
     speed: float | None,
     drain: bool,
     quiet: bool,
+    **reading: Any,
 ) -> None:
     """Run the queries of a file over streams read from files.
 
@@ -111,9 +114,13 @@ def run(
         refuse_no_input(engine)
     driver = Driver(engine)
     files_read = find_files_read(engine, queries, inputs)
+    tell = None if quiet else note
+    rules = make_rules(tell, files_read, overwrite, **reading)
     with ExitStack() as stack:
-        tables = load_tables(engine, inputs, time_units)
-        feeds = open_feeds(engine, inputs, time_units)
+        if rules.bad_rows is not None:
+            stack.callback(rules.bad_rows.close)
+        tables = load_tables(engine, inputs, time_units, rules)
+        feeds = open_feeds(engine, inputs, time_units, rules)
         for feed in feeds:
             stack.callback(feed.close)
         if not quiet:
@@ -137,7 +144,8 @@ def run(
         steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)
         driver.run(steps, update, drain)
     if not quiet:
-        for line in summarise(engine, driver, results, time.perf_counter() - started):
+        left_out = 0 if rules.bad_rows is None else rules.bad_rows.count
+        for line in summarise(engine, driver, results, time.perf_counter() - started, left_out):
             note(line)
     if driver.first_failure is not None:
         raise click.exceptions.Exit(driver.first_failure.exit_code)
@@ -180,7 +188,9 @@ def note_missing_inputs(engine: Engine, given: set[str]) -> None:
             note(f"Note: no -i for the table `{table}`: it is empty")
 
 
-def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) -> list[str]:
+def summarise(
+    engine: Engine, driver: Driver, results: Results, seconds: float, left_out: int = 0
+) -> list[str]:
     """A line per query (rows of its streams, results, seconds of work, file), then one for the run."""
     from .session import streams_read
 
@@ -204,6 +214,7 @@ def summarise(engine: Engine, driver: Driver, results: Results, seconds: float) 
     late, ahead = (sum(one[key] for one in stats["streams"].values()) for key in ("rows_late", "rows_ahead"))
     dropped = f", {count(late, 'late row')} dropped" if late else ""
     dropped += f", {count(ahead, 'row')} ahead dropped" if ahead else ""
+    dropped += f", {count(left_out, 'bad row')} left out" if left_out else ""
     # A short run is mostly its start: a rate would say nothing about the engine.
     rate = f", {driver.rows / seconds:,.0f} rows/s" if seconds >= RATED_S else ""
     return [*lines, f"{count(driver.rows, 'row')} in {seconds:.2f} s{rate}{dropped}"]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.api import Engine
     from penstock.connectors.files_read import FilesRead
     from penstock.connectors.merge import Feed
+    from penstock.connectors.read_rules import ReadRules
     from penstock.engine.time_units import TimeUnit
 
 STANDARD_INPUT = "-"
@@ -130,18 +131,24 @@ def match_units(engine: Engine, units: Sequence[str]) -> dict[str, TimeUnit]:
     return found
 
 
-def open_feeds(engine: Engine, inputs: Sequence[str], units: Sequence[str] = ()) -> list[Feed]:
+def open_feeds(
+    engine: Engine, inputs: Sequence[str], units: Sequence[str] = (), rules: ReadRules | None = None
+) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     from penstock.connectors.open_inputs import open_feeds
+    from penstock.connectors.read_rules import STRICT
 
-    return open_feeds(engine, match_inputs(engine, inputs), match_units(engine, units))
+    return open_feeds(engine, match_inputs(engine, inputs), match_units(engine, units), rules or STRICT)
 
 
-def load_tables(engine: Engine, inputs: Sequence[str], units: Sequence[str] = ()) -> list[str]:
+def load_tables(
+    engine: Engine, inputs: Sequence[str], units: Sequence[str] = (), rules: ReadRules | None = None
+) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     from penstock.connectors.open_inputs import load_tables
+    from penstock.connectors.read_rules import STRICT
 
-    return load_tables(engine, match_inputs(engine, inputs), match_units(engine, units))
+    return load_tables(engine, match_inputs(engine, inputs), match_units(engine, units), rules or STRICT)
 
 
 def streams_read(engine: Engine) -> dict[str, tuple[str, ...]]:

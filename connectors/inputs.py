@@ -5,8 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +17,14 @@ from penstock.engine.errors import DataError, UsageError
 from penstock.engine.time_units import doubt_unit, unit_of
 from penstock.engine.types import SqlType
 
-from .batch import NO_TIME, Batch, running_times
+from .bad_rows import BadRows, convert_good, show_row
+from .batch import NO_TIME, Batch, Int64s, running_times
 from .convert import convert_rows, sql_type
+from .read_rules import STRICT, ReadRules
 from .readers import BATCH_ROWS, Reader, open_reader, rows_of_batch
 from .source import STANDARD_INPUT, file_error, reading, show_path
 
+Converted = TypeVar("Converted")
 NO_TIMES = np.zeros(BATCH_ROWS, np.int64)  # of the rows of a table
 
 
@@ -72,6 +77,7 @@ class Input:
         schema: pa.Schema,
         time_column: str | None,
         names: list[str],
+        rules: ReadRules = STRICT,
     ) -> None:
         self._paths = paths
         self._schema = schema
@@ -85,8 +91,9 @@ class Input:
             n for n, field in enumerate(schema) if sql_type(field) is SqlType.TIMESTAMP and not unit_of(field)
         ]
         """Columns of times in which no integer has come yet that could be in another unit."""
+        self._rules = rules
         self.rows_decoded = 0
-        self._reader: Reader | None = open_reader(paths[0], schema)
+        self._reader: Reader | None = open_reader(paths[0], schema, rules)
         for path in paths[1:]:
             if not os.path.exists(path):
                 raise file_error(f"Expected a file at `{path}`, found none", path)
@@ -99,51 +106,74 @@ class Input:
     def _read(self) -> Iterator[Batch]:
         latest = int(NO_TIME)
         for path in self._paths:
-            self._reader = self._reader or open_reader(path, self._schema)
+            self._reader = self._reader or open_reader(path, self._schema, self._rules)
             file = len(self._names)
             self._names.append(show_path(path))
-            rows_done = 0
-            for batch in self._converted(path, self._reader):
+            for batch, rows in self._converted(path, self._reader):
                 times = NO_TIMES[: len(batch)]
                 if self._time is not None:
                     times = running_times(batch.column(self._time), latest)
-                rows = np.arange(rows_done + 1, rows_done + len(batch) + 1)
                 files = np.full(len(batch), file)
-                rows_done += len(batch)
                 latest = int(times[-1])
                 yield Batch(batch, times, files, rows, self._names)
             self._reader.close()
             self._reader = None
             self._files_done += 1
 
-    def _converted(self, path: str, reader: Reader) -> Iterator[pa.RecordBatch]:
-        rows_done = 0
+    def _converted(self, path: str, reader: Reader) -> Iterator[tuple[pa.RecordBatch, Int64s]]:
+        """Rows in the declared types, and which rows of the file they are."""
+        rows_before = 0
         with reading(path, "rows"):
             for whole in reader.batches():
                 self.rows_decoded += len(whole)
+                numbers = reader.numbers
+                if numbers is None:
+                    numbers = np.arange(rows_before + 1, rows_before + 1 + len(whole))
+                rows_before += len(whole)
                 size = rows_of_batch(whole.nbytes / max(1, len(whole)))
                 for start in range(0, len(whole), size):
-                    part = whole.slice(start, size)
-                    try:
-                        batch, error = convert_rows(part, self._schema, reader.is_written)
-                        self._doubt_units(part, len(batch))
-                    except DataError as wrong:
-                        row = None if wrong.row is None else rows_done + wrong.row
-                        raise type(wrong)(
-                            wrong.message, source=show_path(path), row=row, hint=wrong.hint
-                        ) from None
-                    rows_done += len(batch)
+                    part, own = whole.slice(start, size), numbers[start : start + size]
+                    if self._rules.bad_rows is not None:
+                        part, own = self._leave_out_bad(path, reader, part, own, self._rules.bad_rows)
+                        if len(part):
+                            yield part, own
+                        continue
+                    batch, error = self._convert(
+                        path, own, partial(convert_rows, part, self._schema, reader.is_written)
+                    )
+                    self._convert(path, own, partial(self._doubt_units, part.slice(0, len(batch))))
                     if len(batch):
-                        yield batch
+                        yield batch, own[: len(batch)]
                     if error is not None:
-                        raise type(error)(
-                            error.message, source=show_path(path), row=rows_done + 1, hint=error.hint
-                        )
+                        row = int(own[len(batch)])
+                        raise type(error)(error.message, source=show_path(path), row=row, hint=error.hint)
 
-    def _doubt_units(self, rows: pa.RecordBatch, good: int) -> None:
-        """Raises if the first integer in a column of times, among the good rows, looks like another unit."""
+    def _leave_out_bad(
+        self, path: str, reader: Reader, part: pa.RecordBatch, numbers: Int64s, bad_rows: BadRows
+    ) -> tuple[pa.RecordBatch, Int64s]:
+        """The good rows of some, and their numbers."""
+        convert = partial(convert_good, part, self._schema, self._time, reader.is_written)
+        good, is_good, reasons = self._convert(path, numbers, convert)
+        self._convert(path, numbers[is_good], partial(self._doubt_units, part.filter(pa.array(is_good))))
+        for at in sorted(reasons):
+            number = int(numbers[at])
+            text = reader.text_of(number)
+            bad_rows.add(show_path(path), number, reasons[at], show_row(part, at) if text is None else text)
+        return good, numbers[is_good]
+
+    @staticmethod
+    def _convert(path: str, numbers: Int64s, action: Callable[[], Converted]) -> Converted:
+        """Errors of rows with these numbers, or of a whole column, are errors of the file."""
+        try:
+            return action()
+        except DataError as error:
+            row = None if error.row is None else int(numbers[error.row - 1])
+            raise type(error)(error.message, source=show_path(path), row=row, hint=error.hint) from None
+
+    def _doubt_units(self, rows: pa.RecordBatch) -> None:
+        """Raises if the first integer in a column of times looks like another unit."""
         for n in list(self._doubted):
-            if doubt_unit(rows.column(n).slice(0, good), self._schema.names[n], None):
+            if doubt_unit(rows.column(n), self._schema.names[n], None):
                 self._doubted.remove(n)
 
     @property

@@ -8,9 +8,11 @@ column, "NaN" as text) and otherwise names the row.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.engine.convert import wanted
@@ -19,11 +21,17 @@ from penstock.engine.sound import shorten
 from penstock.engine.time_units import unit_of
 from penstock.engine.types import SqlType
 
-from .blocks import cut_blocks
+from .batch import Int64s
+from .blocks import Rest, cut_blocks
 from .convert import match_columns, sql_type
+from .read_rules import CUT, STRICT, ReadRules
 from .source import Source, show_path
 
 NAMED_ROWS = 1000
+DEEPEST = 500  # Python's parser goes a little deeper, Arrow's as deep as you like
+TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+OPENERS = np.frombuffer(b"{[", np.uint8)
+CLOSERS = np.frombuffer(b"}]", np.uint8)
 NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -32,8 +40,10 @@ class JsonLinesReader:
 
     is_written = False
 
-    def __init__(self, source: Source, schema: pa.Schema) -> None:
+    def __init__(self, source: Source, schema: pa.Schema, rules: ReadRules = STRICT) -> None:
+        self.numbers: Int64s | None = None
         self._source = source
+        self._rules = rules
         self._schema = schema
         self._path = show_path(source.path)
         self._rows_done = 0
@@ -50,6 +60,8 @@ class JsonLinesReader:
             try:
                 rows.append(self._parse_line(line, number))
             except DataError:
+                if self._rules.bad_rows is not None:
+                    continue
                 if not rows:
                     raise
                 break  # what is wrong will be said when the rows before it have been given
@@ -72,22 +84,32 @@ class JsonLinesReader:
         )
         block = self._first
         while block:
+            self._block = block
             read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
             try:
+                if has_deep_line(block):
+                    raise pa.ArrowInvalid("Arrow does not mind")
                 table = pa_json.read_json(pa.BufferReader(block), read, options)
                 batches = table.select(self._keys).combine_chunks().to_batches(len(block))
-                error = None
+                numbers = np.arange(self._rows_done + 1, self._rows_done + 1 + len(table))
+                error, rows_done = None, self._rows_done + len(table)
             except pa.ArrowInvalid:
-                rows, error = self._parse_slowly(block)
+                rows, numbers, rows_done, error = self._parse_slowly(block)
                 batches = [rows]
             for batch in batches:
-                self._rows_done += len(batch)
-                yield batch
+                self.numbers, numbers = numbers[: len(batch)], numbers[len(batch) :]
+                if len(batch):
+                    yield batch
             if error is not None:
                 raise error
+            self._rows_done = rows_done
             block = next(self._blocks, b"")
 
     def _parse_line(self, line: bytes, row: int) -> dict[str, Any]:
+        if is_deep(line):
+            raise DataError(
+                f"Expected JSON nested at most {DEEPEST} deep, found it deeper", source=self._path, row=row
+            )
         try:
             value = json.loads(line)
         except UnicodeDecodeError as error:
@@ -107,23 +129,44 @@ class JsonLinesReader:
             else None,
         )
 
-    def _parse_slowly(self, block: bytes) -> tuple[pa.RecordBatch, DataError | None]:
-        """The rows before the first bad one, and what is wrong with that one."""
+    def _parse_slowly(self, block: bytes) -> tuple[pa.RecordBatch, Int64s, int, DataError | None]:
+        """The good rows up to the first that is refused, their numbers, the last row, and what is wrong."""
         columns: list[list[Any]] = [[] for _ in self._keys]
+        numbers: list[int] = []
         failure = None
-        for row, line in enumerate(_lines(block), start=self._rows_done + 1):
+        lines = _lines(block)
+        for row, line in enumerate(lines, start=self._rows_done + 1):
+            is_last = row == self._rows_done + len(lines) and isinstance(block, Rest)
             try:
                 values = self._read_values(line, row)
             except DataError as error:
-                failure = error
-                break
+                failure = self._leave_out(error, line, row, is_last and _is_cut(line))
+                if failure is not None:
+                    break
+                continue
+            numbers.append(row)
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
         arrays = [
             pa.array(column, pa.string() if sql_type(field) is SqlType.TIMESTAMP else field.type)
             for field, column in zip(self._schema, columns, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(arrays, names=self._keys), failure
+        batch = pa.RecordBatch.from_arrays(arrays, names=self._keys)
+        return batch, np.array(numbers, np.int64), self._rows_done + len(lines), failure
+
+    def _leave_out(self, error: DataError, line: bytes, row: int, is_cut: bool) -> DataError | None:
+        """None if the row is left out, else the error it is refused with."""
+        if self._rules.bad_rows is not None:
+            text = line.decode("utf-8", errors="replace")
+            self._rules.bad_rows.add(self._path, row, error.message, text)
+        elif is_cut and self._rules.allow_partial:
+            self._rules.leave_out_cut(self._path, row)
+        else:
+            return DataError(error.message, source=self._path, row=row, hint=CUT) if is_cut else error
+        return None
+
+    def text_of(self, row: int) -> str | None:
+        return _lines(self._block)[row - self._rows_done - 1].decode("utf-8", errors="replace")
 
     def _read_values(self, line: bytes, row: int) -> list[Any]:
         found = self._parse_line(line, row)
@@ -141,7 +184,7 @@ class JsonLinesReader:
         return values
 
     def share_done(self) -> float:
-        return self._source.bytes_done / self._source.bytes_total if self._source.bytes_total else 0.0
+        return self._source.share_done
 
     def close(self) -> None:
         self._source.close()
@@ -149,6 +192,29 @@ class JsonLinesReader:
 
 def _lines(block: bytes) -> list[bytes]:
     return [line for line in block.split(b"\n") if line.strip()]
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether a bad line is no JSON at all, as when the rest of it is missing."""
+    try:
+        return not is_deep(line) and json.loads(line) is None
+    except ValueError:
+        return True
+
+
+def has_deep_line(block: bytes) -> bool:
+    """Whether some line is nested too deep; two counts tell that of nearly every block."""
+    openers = block.count(b"{") + block.count(b"[")
+    return openers > DEEPEST and any(map(is_deep, block.split(b"\n")))
+
+
+def is_deep(line: bytes) -> bool:
+    """Whether JSON is nested deeper than what reads it can follow; brackets within texts do not count."""
+    if line.count(b"{") + line.count(b"[") <= DEEPEST:
+        return False
+    text = np.frombuffer(TEXTS.sub(b"", line), np.uint8)
+    steps = np.isin(text, OPENERS).astype(np.int64) - np.isin(text, CLOSERS)
+    return bool(np.cumsum(steps).max(initial=0) > DEEPEST)
 
 
 def _as_declared(value: Any, declared: SqlType) -> Any:

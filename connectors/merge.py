@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from .batch import NO_TIME, Batch, merge_batches
 from .inputs import Input
+from .read_rules import STRICT, ReadRules
 
 TICK_S = 0.02
 LONGEST_SLEEP_S = 0.2
@@ -45,11 +46,12 @@ class Feed:
         schema: pa.Schema,
         time_column: str,
         slack_us: int = 0,
+        rules: ReadRules = STRICT,
     ) -> None:
         self.stream = stream
         self.slack_us = slack_us
         names: list[str] = []
-        self.inputs = [Input(paths, schema, time_column, names) for paths in inputs]
+        self.inputs = [Input(paths, schema, time_column, names, rules) for paths in inputs]
         self._waiting: list[Batch | None] = [None] * len(self.inputs)
         self._ended = [False] * len(self.inputs)
 

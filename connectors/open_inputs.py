@@ -18,6 +18,7 @@ from .batch import Batch
 from .convert import sql_type
 from .inputs import Input
 from .merge import Feed
+from .read_rules import STRICT, ReadRules
 
 Files: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
 """By stream or table: the files of each of its inputs, which are merged; those of one are read in turn."""
@@ -27,7 +28,9 @@ Units: TypeAlias = Mapping[str, TimeUnit]
 """By stream or table: what integers are in its columns of times that declare no unit themselves."""
 
 
-def open_feeds(engine: Engine, files: Files, units: Units | None = None) -> list[Feed]:
+def open_feeds(
+    engine: Engine, files: Files, units: Units | None = None, rules: ReadRules = STRICT
+) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
     with ExitStack() as opened:
         feeds = []
@@ -36,7 +39,7 @@ def open_feeds(engine: Engine, files: Files, units: Units | None = None) -> list
                 continue
             slack_us = engine.slack(name) // timedelta(microseconds=1)
             schema = in_unit(engine.streams[name], (units or {}).get(name))
-            feed = Feed(name, paths, schema, engine.time_column(name), slack_us)
+            feed = Feed(name, paths, schema, engine.time_column(name), slack_us, rules)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
@@ -57,13 +60,15 @@ def in_unit(schema: pa.Schema, unit: TimeUnit | None) -> pa.Schema:
     return pa.schema([with_unit(field, unit) if field.name in undeclared else field for field in schema])
 
 
-def load_tables(engine: Engine, files: Files, units: Units | None = None) -> list[str]:
+def load_tables(
+    engine: Engine, files: Files, units: Units | None = None, rules: ReadRules = STRICT
+) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     loaded = [name for name in files if name in engine.tables]
     for name in loaded:
         schema = in_unit(engine.tables[name], (units or {}).get(name))
         for paths in files[name]:
-            source = Input(paths, schema, None, [])
+            source = Input(paths, schema, None, [], rules)
             try:
                 while (batch := source.read()) is not None:
                     engine.push(name, batch.data)

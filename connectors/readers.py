@@ -7,23 +7,21 @@ the values into the declared types is `convert.py`'s part.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.errors import DataError, FileError, SchemaError
+from penstock.engine.errors import FileError
 
-from .blocks import cut_blocks
+from .batch import Int64s
 from .convert import check_types, match_columns
+from .read_rules import STRICT, ReadRules
 from .source import FORMAT_NAMES, IPC_FILE_MAGIC, PARQUET_MAGIC, Source, reading, show_path
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 8 << 20  # of rows that are wide: fewer of them are a batch
 FIRST_ROWS = 64
-HEADER_BYTES = 1 << 20
-OTHER_DELIMITERS = ";|\t,"
 
 
 class Reader(Protocol):
@@ -31,7 +29,13 @@ class Reader(Protocol):
 
     is_written: bool
 
+    numbers: Int64s | None
+    """Of the rows of the batch that was given last, where rows before them or among them were left out."""
+
     def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def text_of(self, row: int) -> str | None:
+        """The row, by its number, as it stands in a file of text; None for other files."""
 
     def share_done(self) -> float:
         """The part of the file given so far, from 0 to 1; 0 throughout where the end is not known."""
@@ -44,8 +48,9 @@ def rows_of_batch(width: float) -> int:
     return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(width, 1.0))))
 
 
-def open_reader(path: str, schema: pa.Schema) -> Reader:
+def open_reader(path: str, schema: pa.Schema, rules: ReadRules = STRICT) -> Reader:
     """The reader for the format of `path` (`-` is standard input), columns matched against `schema`."""
+    from .csv_reader import CsvReader
     from .jsonlines import JsonLinesReader
 
     source = Source(path)
@@ -58,9 +63,9 @@ def open_reader(path: str, schema: pa.Schema) -> Reader:
                 case "ipc":
                     return IpcReader(source, schema)
                 case "jsonl":
-                    return JsonLinesReader(source, schema)
+                    return JsonLinesReader(source, schema, rules)
                 case _:
-                    return CsvReader(source, schema, delimiter="\t" if kind == "tsv" else ",")
+                    return CsvReader(source, schema, "\t" if kind == "tsv" else ",", rules)
     except BaseException:
         source.close()
         raise
@@ -76,6 +81,7 @@ class ParquetReader:
     """Parquet, only the declared columns, without ever holding a whole row group decoded."""
 
     is_written = False
+    numbers: Int64s | None = None
 
     def __init__(self, source: Source, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
@@ -115,6 +121,9 @@ class ParquetReader:
         decoded = first.nbytes / len(first) if first is not None and len(first) else 0.0
         return max(stored / max(1, metadata.num_rows), decoded)
 
+    def text_of(self, row: int) -> None:
+        """It is no text."""
+
     def share_done(self) -> float:
         return self._rows_done / max(1, self.file.metadata.num_rows)
 
@@ -127,6 +136,7 @@ class IpcReader:
     """Arrow IPC, the file format (seeks) as well as the stream format (does not)."""
 
     is_written = False
+    numbers: Int64s | None = None
 
     def __init__(self, source: Source, schema: pa.Schema) -> None:
         import pyarrow.ipc as ipc
@@ -166,118 +176,13 @@ class IpcReader:
         self._file = ipc.open_file(self._bytes, options=ipc.IpcReadOptions(included_fields=fields))
         self._order = [fields.index(field) for field in self._order]
 
+    def text_of(self, row: int) -> None:
+        """It is no text."""
+
     def share_done(self) -> float:
         if self._is_file:
             return self._batches_done / max(1, self._file.num_record_batches)
-        return _share_of_bytes(self._source)
+        return self._source.share_done
 
     def close(self) -> None:
         self._source.close()
-
-
-class CsvReader:
-    """CSV with a header row. Every value comes as text, NULL where the field is empty and not quoted."""
-
-    is_written = True
-
-    def __init__(self, source: Source, schema: pa.Schema, delimiter: str = ",") -> None:
-        self._source = source
-        self._delimiter = delimiter
-        self._bad_row: Any = None
-        self._rows_before = 0  # the block that is being parsed
-        self._path = show_path(source.path)
-        self._names = self._read_header()
-        try:
-            self._positions = match_columns(schema.names, self._names, self._path)
-        except SchemaError as error:
-            if len(self._names) > 1 or not set(OTHER_DELIMITERS) & set(self._names[0]):
-                raise
-            hint = "Fields must be separated by commas, or in a .tsv file by tabs"
-            raise SchemaError(error.message, source=error.source, hint=hint) from None
-
-    def _read_header(self) -> list[str]:
-        """Takes the header off the source, and blank lines before it."""
-        while True:
-            head = b""
-            while (
-                b"\n" not in head and len(head) < HEADER_BYTES and (more := self._source.read(HEADER_BYTES))
-            ):
-                head += more
-            line, end, rest = head.partition(b"\n")
-            self._source.unread(rest)
-            text = line.decode("utf-8-sig").strip("\r")
-            if text.strip():
-                return next(csv.reader([text], delimiter=self._delimiter))
-            if not end:
-                raise FileError("Expected a header row, found only blank lines", source=self._path)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow.csv as pa_csv
-
-        # Columns go by position: names in the header may be doubled or differ in case from the declared.
-        names = [str(position) for position in range(len(self._names))]
-        wanted = [names[position] for position in self._positions]
-        # Without threads, Arrow knows the number of a bad row.
-        read = pa_csv.ReadOptions(use_threads=False, column_names=names)
-        parse = pa_csv.ParseOptions(
-            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._note_bad_row
-        )
-        convert = pa_csv.ConvertOptions(
-            include_columns=list(dict.fromkeys(wanted)),
-            column_types=dict.fromkeys(wanted, pa.string()),
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            check_utf8=False,
-        )
-        rows_done = 0
-        for batch in self._parse(read, parse, convert):
-            # A block is parsed as a whole: the bad row may be behind the batch.
-            good = (
-                len(batch) if self._bad_row is None else min(len(batch), self._bad_row.number - 1 - rows_done)
-            )
-            rows_done += good
-            if good:
-                yield batch.select(wanted).slice(0, good)
-            if good < len(batch):
-                break
-        if self._bad_row is not None:
-            raise DataError(
-                f"Expected {self._bad_row.expected_columns} fields as in the header,"
-                f" found {self._bad_row.actual_columns}",
-                source=self._path,
-                row=self._bad_row.number,
-                hint="A quote is opened there and never closed"
-                if self._bad_row.text.count('"') % 2
-                else None,
-            )
-
-    def _parse(self, read: Any, parse: Any, convert: Any) -> Iterator[pa.RecordBatch]:
-        """Batches as Arrow parses them, rows with too few or too many fields left out and noted.
-
-        Text is read here and not by a reader of Arrow's, which reads ahead in a thread of its own: if that
-        asks for Python at the end of the process, it hangs or aborts it. So the rows of a pipe go on as they
-        come, and an interrupt is heard.
-        """
-        import pyarrow.csv as pa_csv
-
-        for block in cut_blocks(self._source, delimiter=self._delimiter):
-            read.block_size = len(block) + 1
-            table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
-            self._rows_before += len(table)
-            yield from table.to_batches()
-
-    def _note_bad_row(self, row: Any) -> str:
-        if self._bad_row is None:
-            self._bad_row = row._replace(number=self._rows_before + row.number)
-        return "skip"
-
-    def share_done(self) -> float:
-        return _share_of_bytes(self._source)
-
-    def close(self) -> None:
-        self._source.close()
-
-
-def _share_of_bytes(source: Source) -> float:
-    return source.bytes_done / source.bytes_total if source.bytes_total else 0.0

@@ -6,6 +6,7 @@ from the first bytes. Parquet and Arrow files need to seek: a pipe of them is sp
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -130,6 +131,11 @@ class Source:
         return self._file.tell() if self.bytes_total is not None else 0
 
     @property
+    def share_done(self) -> float:
+        """The part of the file that has been read; 0 throughout where the end is not known."""
+        return self.bytes_done / self.bytes_total if self.bytes_total else 0.0
+
+    @property
     def is_seekable(self) -> bool:
         return self.bytes_total is not None and self.codec is None
 
@@ -183,7 +189,15 @@ class Source:
             return self._file
         copy = tempfile.TemporaryFile()  # noqa: SIM115
         while data := self.read(1 << 20):
-            copy.write(data)
+            try:
+                copy.write(data)
+                copy.flush()
+            except OSError as error:
+                raise file_error(
+                    f"Expected room for a copy of `{show_path(self.path)}` in `{tempfile.gettempdir()}`,"
+                    f" found: {os.strerror(error.errno or errno.ENOSPC)}",
+                    self.path,
+                ) from error
         copy.seek(0)
         return copy
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from .blocks import last_record_end
 from .json_text import to_json_lines
 from .line_file import LineFile, last_line_end, open_lines
+from .quoted_records import last_record_end
 from .writing import writing
 
 

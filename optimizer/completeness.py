@@ -85,7 +85,7 @@ def unwindowed(node: PlanNode) -> Iterator[str]:
 
 
 def passes_by_to(plan: PlanNode, below: PlanNode) -> bool:
-    """Whether nothing in a plan keeps rows of streams that come by way of one of its parts, or that itself."""
+    """Whether nothing in a plan keeps rows of streams that come by way of one of its parts, or it itself."""
     if plan == below:
         return meets_table(plan)
     ways = [one for one in plan_inputs(plan) if below in plan_nodes(one)]

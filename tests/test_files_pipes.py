@@ -95,7 +95,7 @@ def test_the_row_of_a_bad_line_in_a_pipe(tmp_path: Path) -> None:
         ("2016-10-01,x,1.5,a,true", "Expected BIGINT in column `location`, found `x`, in `pipe`, row 300001"),
     ):
         os.mkfifo(pipe)
-        text = "\n".join([",".join(SCHEMA.names), *[good] * 300_000, bad])
+        text = "\n".join([",".join(SCHEMA.names), *[good] * 300_000, bad, ""])
         writer = threading.Thread(target=pipe.write_text, args=(text,))
         writer.start()
         assert message_of(pipe) == line
