@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.engine.errors import BindError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 from penstock.query import Hopping, Queries, Query
-from penstock.turns import DEADLOCK_AFTER_S, Turns, change, turn
+from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
 
 if TYPE_CHECKING:
     from penstock.engine.build_operator import Approach
@@ -346,7 +346,7 @@ class Engine:
 
     # -- checkpoints --------------------------------------------------------------------------------
 
-    @turn
+    @between
     def checkpoint(self, path: str | os.PathLike[str], *, note: Mapping[str, Any] | None = None) -> None:
         """Write everything to a file, in place of what was there, all at once or not at all.
 
@@ -356,7 +356,7 @@ class Engine:
 
         write_file(path, self._dump(note))
 
-    @turn
+    @between
     def checkpoint_bytes(self, *, note: Mapping[str, Any] | None = None) -> bytes:
         """The same as bytes."""
         return b"".join(self._dump(note))
@@ -393,8 +393,6 @@ class Engine:
         from penstock import __version__
         from penstock.engine.checkpoint import dump
 
-        if self._turns.is_asked_by_subscriber:
-            raise UsageError("Expected a checkpoint between two pushes, found one asked for by a subscriber")
         return dump(self, {} if note is None else note, __version__, CHECKPOINTED)
 
     @staticmethod

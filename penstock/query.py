@@ -166,7 +166,7 @@ class Query:
 
     def drop(self) -> None:
         """Stop the query and forget its state; the other queries go on. It calls its subscribers no more."""
-        if self._turns.is_asked_by_subscriber and self._not_begun is None:
+        if self._turns.is_ours and self._not_begun is None:
             self._pipeline.sink.subscribers.clear()
         self._drop()
 

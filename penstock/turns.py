@@ -8,8 +8,9 @@ Every public call of an engine and of its queries takes a turn; who comes meanwh
 first served. So results are those of the calls one after the other, in the order of their turns. Within a
 turn a subscriber may call the same engine again, in its own thread: what only looks (`@turn`) is answered at
 once, in the midst of the running call; what changes something (`@change`) is put off until that is done, and
-worked before it returns, in the order in which it was asked for. So nothing changes under the hands of
-operators at work, and a call has done all it caused when it returns.
+worked before it returns, in the order in which it was asked for; what needs all to be at rest (`@between`) is
+refused. So nothing changes under the hands of operators at work, and a call has done all it caused when it
+returns. The same holds for the handler of a signal that comes while a call is worked.
 
 What goes wrong after rows were taken in (queries that stop, subscribers that raise, what they asked for) ends
 nothing: all of it is collected and raised by the outermost call when all is done.
@@ -62,7 +63,7 @@ Method = Callable[Concatenate[Owner, Parameters], Result]
 
 
 class Asked(NamedTuple):
-    """A call that was put off, and the query whose subscriber asked for it."""
+    """A call that was put off, and whose subscriber asked for it: of a query, or a signal's handler."""
 
     call: Callable[[], object]
     what: str
@@ -91,7 +92,10 @@ def turn(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters,
         try:
             if turns.line or not lock.acquire(False):
                 turns.wait()
-            return method(self, *args, **kwargs)
+            result = method(self, *args, **kwargs)
+            if turns.asked:  # by a signal
+                turns.end()
+            return result
         finally:
             if lock._is_owned():  # an interrupt may come before the lock does
                 lock.release()
@@ -101,17 +105,14 @@ def turn(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters,
 
 
 def change(method: Method[Owner, Parameters, None]) -> Method[Owner, Parameters, None]:
-    """Let a call that changes something wait for its turn; a subscriber's, until the running one is done."""
+    """Let a call that changes something wait for its turn; in the midst of another, until that is done."""
 
     @wraps(method)
     def in_turn(self: Owner, *args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         turns = self._turns
         lock = turns.lock
         if lock._is_owned():
-            if turns.hearing is None:  # part of a call that has its turn
-                method(self, *args, **kwargs)
-            else:
-                turns.put_off(partial(method, self, *args, **kwargs), method.__name__)
+            turns.put_off(partial(method, self, *args, **kwargs), method.__name__)
             return
         try:
             if turns.line or not lock.acquire(False):
@@ -128,6 +129,21 @@ def change(method: Method[Owner, Parameters, None]) -> Method[Owner, Parameters,
                 lock.release()
 
     in_turn.takes_turn = "change"  # type: ignore[attr-defined]
+    return in_turn
+
+
+def between(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters, Result]:
+    """Let a call wait for its turn that needs all to be at rest; in the midst of another it is refused."""
+    waiting = turn(method)
+
+    @wraps(method)
+    def in_turn(self: Owner, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if self._turns.is_ours:
+            what = f"{method.__name__}()"
+            raise UsageError(f"Expected {what} between two pushes, found it asked for in the midst of one")
+        return waiting(self, *args, **kwargs)
+
+    in_turn.takes_turn = "between"  # type: ignore[attr-defined]
     return in_turn
 
 
@@ -183,9 +199,9 @@ class Turns:
     # -- subscribers --------------------------------------------------------------------------------
 
     @property
-    def is_asked_by_subscriber(self) -> bool:
-        """Whether who asks is one of ours at work, and not another thread meanwhile."""
-        return self.hearing is not None and bool(self.lock._is_owned())
+    def is_ours(self) -> bool:
+        """Whether who asks is in the midst of a call, and not another thread meanwhile."""
+        return bool(self.lock._is_owned())
 
     def heard(self, query: str, callback: Callable[[Any], object]) -> Callable[[Any], None]:
         """A subscriber of whom it is known that it is at work."""
@@ -200,16 +216,16 @@ class Turns:
             self.hearing = before
 
     def put_off(self, call: Callable[[], object], what: str) -> None:
-        """Work a subscriber's call when the running one is done; refused if that would never end."""
-        assert self.hearing is not None, "only subscribers have to wait"
+        """Work a call when the one in whose midst it is asked for is done; refused if that never ended."""
+        query = "a signal" if self.hearing is None else self.hearing.query
         if self._depth >= LONGEST_CHAIN or self._put_off >= MOST_PUT_OFF:
             found = f"a chain of {LONGEST_CHAIN:,}" if self._depth >= LONGEST_CHAIN else f"{MOST_PUT_OFF:,}"
             raise UsageError(
                 f"Expected subscribers that come to an end, found {found} calls that they asked for within "
-                f"one, the last `{what.strip('_')}` by that of `{self.hearing.query}`"
+                f"one, the last `{what.strip('_')}` by that of `{query}`"
             )
         self._put_off += 1
-        self.asked.append(Asked(call, what.strip("_"), self.hearing.query, self._depth + 1))
+        self.asked.append(Asked(call, what.strip("_"), query, self._depth + 1))
 
     # -- the end of a call --------------------------------------------------------------------------
 

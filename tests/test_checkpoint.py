@@ -192,7 +192,7 @@ def test_a_subscriber_cannot_ask_for_one() -> None:
     engine = penstock.Engine()
     engine.execute(STREAMS)
     engine.query("SELECT k FROM a", name="q").subscribe(lambda batch: engine.checkpoint_bytes() and None)
-    with pytest.raises(penstock.UsageError, match="between two pushes"):
+    with pytest.raises(penstock.SubscriberError, match="between two pushes"):
         engine.push("a", rows(0))
     again(engine)
 
@@ -204,7 +204,7 @@ def test_a_subscriber_cannot_ask_for_one_during_an_alteration() -> None:
     engine.push("a", rows(0))
     query.results()
     query.subscribe(lambda batch: engine.checkpoint_bytes() and None)
-    with pytest.raises(penstock.UsageError, match="between two pushes"):
+    with pytest.raises(penstock.SubscriberError, match="between two pushes"):
         engine.execute("ALTER QUERY q SET WINDOW 2 us")
     again(engine)
 

@@ -12,6 +12,7 @@ import pytest
 
 import penstock
 from penstock import turns
+from penstock.engine.scheduler import RoundRobin
 
 TAKEN = "What was pushed is taken in: do not push it again"
 SOON = 60  # seconds; nothing here takes as long, unless it hangs
@@ -286,7 +287,7 @@ def test_a_mistake_in_the_text_is_told_at_once() -> None:
             query.subscribe(5)  # type: ignore[arg-type]
         with pytest.raises(penstock.SchemaError, match="one length"):
             engine.push("b", {"ts": [1], "k": [1, 2]})
-        with pytest.raises(penstock.UsageError, match="Expected a checkpoint between two pushes"):
+        with pytest.raises(penstock.UsageError, match="between two pushes"):
             engine.checkpoint_bytes()
 
     query = engine.query("SELECT k FROM a")
@@ -356,6 +357,32 @@ def test_calls_that_double_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(penstock.SubscriberError, match=r"found 100 calls .* `push` by that of `twice`"):
         push(engine, "a", (0, 0))
     assert query.count == 101
+
+
+def test_the_handler_of_a_signal_waits_for_the_running_call() -> None:
+    """It comes between any two steps: what it changes is put off, too, and nothing is saved half done."""
+
+    class Signalled(RoundRobin):
+        def run(self, *args: Any) -> None:
+            if not refused:
+                with pytest.raises(
+                    penstock.UsageError, match=r"Expected checkpoint_bytes\(\) between two"
+                ) as one:
+                    engine.checkpoint_bytes()
+                refused.append(one.value)
+                push(engine, "b", (1, 5))
+                engine.close()
+                assert query.count == echo.count == 0
+            super().run(*args)
+
+    refused: list[Exception] = [ValueError("not yet")]
+    engine = make_engine(scheduler=Signalled())
+    query, echo = engine.query("SELECT k FROM a"), engine.query("SELECT k FROM b")
+    refused.clear()
+    push(engine, "a", (1, 1))
+    assert (query.count, echo.count) == (1, 1)
+    with pytest.raises(penstock.UsageError, match="found it closed"):
+        push(engine, "a", (2, 1))
 
 
 def test_an_interrupt_ends_everything_and_frees_the_engine() -> None:
