@@ -104,7 +104,7 @@ def pack(stream: str, table: pa.Table) -> list[Blob]:
 def step(
     store: Store, blobs: list[Blob], watermark_ms: int, queries: str = QUERIES, layout: str = "one"
 ) -> dict[str, Counter[Any]]:
-    processor = BucketEngine(Setup(DECLARED + queries, {}, {}), layout, queries)
+    processor = BucketEngine(Setup(DECLARED + queries, {}, {}), layout, queries, 1)
     processor.init(store)  # type: ignore[arg-type]
     moment: Any = Moment(watermark_ms)
     if blobs:

@@ -29,6 +29,7 @@ from .bucket_state import BucketState, Head, Step
 from .dropped import Dropped, dropped_by, log, sum_up
 from .pack_rows import to_blob
 from .running_batch import BATCH_ID, QUERY_ID
+from .scaled_frame import PARTITIONS, check_partitions
 from .start_engine import Setup
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ _warned: tuple[str | None, str | None] | None = None
 class BucketEngine(StatefulProcessor):
     """What Spark calls, for each bucket of a partition in each batch."""
 
-    def __init__(self, setup: Setup, layout: str, queries: str) -> None:
+    def __init__(self, setup: Setup, layout: str, queries: str, buckets: int) -> None:
         """layout: the key and the buckets, which no restart may change; queries: stands for their text."""
         self._setup = setup
+        self._buckets = buckets
         self._layout = layout
         self._queries = queries
 
@@ -99,6 +101,8 @@ class BucketEngine(StatefulProcessor):
 
     def _engine_after(self, head: Head | None, at_hand: Engine | None) -> Engine:
         if head is None:
+            if property_of_task(BATCH_ID) == "0":
+                check_partitions(property_of_task(PARTITIONS), self._buckets)
             return self._setup.go_on(None)
         if head.layout != self._layout:
             raise UsageError(

@@ -39,6 +39,7 @@ from .bucket_engine import BucketEngine
 from .buckets import MOST
 from .pack_rows import GIVEN, LEFT_OUT, QUERY, RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
+from .scaled_frame import scaled
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
 from .start_engine import Setup
 from .table_rows import digest_rows
@@ -58,12 +59,15 @@ WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 class ScaledOut:
     """Queries spread over buckets; made by `scale_out`."""
 
-    def __init__(self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str]) -> None:
-        self.frame = frame
+    def __init__(
+        self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str], buckets: int
+    ) -> None:
+        self.frame: DataFrame = scaled(frame, buckets)
         """The results of all queries as a stream, packed: `query`, and `rows` as Arrow."""
         self.key = dict(key)
         """The column by which each stream is split."""
         self._schemas = schemas
+        self._buckets = buckets
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -81,7 +85,8 @@ class ScaledOut:
             hint = did_you_mean(query, self._schemas) or ""
             raise UsageError(f"Expected the name of a query, found `{query}`. {hint}".rstrip())
         packed = self.frame if frame is None else frame
-        return packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
+        rows = packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
+        return scaled(rows, self._buckets) if frame is None else rows
 
     def write(
         self, path: str, format: str = "parquet", options: Mapping[str, Any] | None = None
@@ -108,7 +113,8 @@ def scale_out(
     `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
     `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
     checkpoint is kept, nor rows of tables; queries may be added and taken out. `engine`: keywords of
-    `penstock.Engine`. RocksDB becomes the state store of the session's queries that are started from now on.
+    `penstock.Engine`. A query that is started has no more shuffle partitions than buckets, whatever the
+    session's setting. RocksDB becomes the state store of the session's queries that are started from now on.
     """
     # 1. what is asked
     if not streams:
@@ -128,12 +134,12 @@ def scale_out(
     # 3. the flow
     packed = [pack(frames[name], model, name, split_by[name], count) for name in split_by]
     layout = f"{count} buckets by {', '.join(f'`{name}.{split_by[name]}`' for name in sorted(split_by))}"
-    processor = BucketEngine(setup, layout, fingerprint_of(model))
+    processor = BucketEngine(setup, layout, fingerprint_of(model), count)
     together = reduce(lambda one, other: one.union(other), packed)
     given = together.groupBy("bucket").transformWithState(processor, GIVEN, "append", "eventTime")
     left_out = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in LEFT_OUT]
     results = given.observe(OBSERVED, *left_out).where(f"{QUERY} IS NOT NULL").select(*RESULTS)
-    return ScaledOut(results, setup.result_schemas, split_by)
+    return ScaledOut(results, setup.result_schemas, split_by, count)
 
 
 def with_watermark(name: str, frame: DataFrame) -> DataFrame:
