@@ -30,12 +30,14 @@ from .dropped import Dropped, dropped_by, log, sum_up
 from .pack_rows import to_blob
 from .running_batch import BATCH_ID, QUERY_ID
 from .scaled_frame import PARTITIONS, check_partitions
+from .settle import is_settled, settle
 from .start_engine import Setup
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
+ENGINES = "engines"
 _at_hand = EnginesAtHand()
 """By Spark's query and bucket; marked with the mark of the step."""
 _warned: tuple[str | None, str | None] | None = None
@@ -83,7 +85,10 @@ class BucketEngine(StatefulProcessor):
         results = {name: query.results() for name, query in engine.queries.items()}
         # 3. the state
         saved = self._state.save(head, step, engine, self._layout, self._queries)
-        _at_hand.keep(place, saved.mark, engine)
+        if is_settled(ENGINES):
+            _at_hand.keep(place, saved.mark, engine)
+        del engine, at_hand
+        settle(ENGINES)
         given = [given_row(name, to_blob(one)) for name, one in results.items() if one.num_rows]
         left_out = sum_up(after[stream].since(before[stream]) for stream in after)
         if left_out.rows:

@@ -25,6 +25,7 @@ from penstock.engine.types import SqlType
 
 from .buckets import bucket_names, bucket_of
 from .schema import INSTANT, label_instants
+from .settle import settle
 
 AHEAD = datetime.timedelta(days=36_500)
 QUERY = "query"
@@ -59,6 +60,7 @@ class Packer:
                 waiting, rows = [], 0
         if rows:
             yield self.pack(pa.Table.from_batches(waiting))
+        settle("rows")
 
     def pack(self, table: pa.Table) -> pa.RecordBatch:
         """A row per bucket that has any."""

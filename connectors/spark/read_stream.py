@@ -42,6 +42,7 @@ from .dropped import dropped_by, warn
 from .file_log import FileLog
 from .request import Request
 from .schema import label_instants
+from .settle import is_settled, settle
 from .start_engine import LATE
 from .table_rows import TableFiles, check_rows
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 Place = dict[str, int]
 """How many files of each stream."""
 
+FILES = "files"
 _at_hand = EnginesAtHand()
 """By folder; marked with what it was made of and the place it has reached. Tasks of a query run in turn."""
 
@@ -121,7 +123,10 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from self._results(engine, log.between(partition.start, partition.end), untimed)
         warn(before, dropped_by(engine, untimed), f"Files up to {state_name(partition.end)}")
         engine.checkpoint(self._state(partition.end))
-        _at_hand.keep(self._folder, (asked, partition.end), engine)
+        if is_settled(FILES):
+            _at_hand.keep(self._folder, (asked, partition.end), engine)
+        del engine
+        settle(FILES)
 
     def _asked(self) -> tuple[Any, ...]:
         """What an engine is made of: changes with the statements and with the files of tables."""

@@ -38,6 +38,7 @@ from .request import Request
 from .running_batch import BATCH_ID, QUERY_ID
 from .saved_states import SavedStates
 from .schema import declare_stream, label_instants
+from .settle import settle
 from .split_batch import split_batch
 from .start_engine import Setup
 from .table_rows import TableFiles
@@ -85,6 +86,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
             if writer is None:
                 writer = pa.ipc.new_stream(path, batch.schema)
             writer.write_batch(batch)
+        settle("aside")
         if writer is None:
             return RowsAside("", query_id)
         writer.close()
