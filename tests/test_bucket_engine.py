@@ -228,6 +228,28 @@ def test_late_rows_are_dropped_unless_a_query_refuses_them() -> None:
     assert LEFT_OUT["late"] == 5
 
 
+def test_a_column_that_is_new() -> None:
+    """A bucket that has state leaves it aside, one that begins does not know better, both give the same."""
+    bucket_engine._at_hand.clear()
+    table = STREAMS["b"]
+    wide = table.append_column("more", pa.array(range(table.num_rows)))
+    declared = DECLARED.replace("name VARCHAR", "name VARCHAR, more BIGINT")
+    first, rest = pack("b", table.slice(0, 60)), []
+    packer = Packer("b", (*table.schema.names, "more"), (*TYPES, SqlType.BIGINT), 0, 2, 1)
+    for blob in packer.pack(wide.slice(60))["rows"]:
+        rest.append(Blob("b", blob.as_py()))
+    store = Store()
+    found = step(store, first, 0)
+    for blobs, watermark_ms in ((rest, 0), ([], LATER_MS)):
+        processor = BucketEngine(Setup(declared + QUERIES, {}, {}), "one", "wide", 1)
+        processor.init(store)  # type: ignore[arg-type]
+        moment: Any = Moment(watermark_ms)
+        given = processor.handleInputRows((0,), iter(blobs), moment)  # type: ignore[arg-type]
+        add(found, {row.query: bag(from_blob(row.rows)) for row in given if row.query})
+        bucket_engine._at_hand.clear()  # the log is gone over, with blobs of both kinds
+    assert found["totals"] == whole()["totals"]
+
+
 def test_rows_without_a_time_are_left_out() -> None:
     """Counted once, also when the step is gone over again elsewhere."""
     bucket_engine._at_hand.clear()

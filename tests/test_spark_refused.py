@@ -65,6 +65,7 @@ def test_state_and_results_of_another_run_are_refused(spark: SparkSession, tmp_p
     with pytest.raises(StreamingQueryException) as caught:
         run("state", "other-checkpoint")
     assert "UsageError: Expected the state of Spark query `" in failure(caught)
+    assert not (tmp_path / "state" / "owner.json").exists(), "who was refused leaves no mark"
     with pytest.raises(StreamingQueryException) as caught:
         run("other-state", "third-checkpoint")
     assert "Expected results of batches before 0 in `" in failure(caught)

@@ -101,8 +101,8 @@ class Sink:
             running = running_batch(frame.sparkSession)
             engine = self._at_hand.take(None, batch_id - 1)
             if engine is None:
-                self._states.claim.make(Owner(running.query_id), partial(is_running, frame.sparkSession))
-                engine = self._start(frame.sparkSession, batch_id, running.query_id)
+                with self._claimed(frame.sparkSession, running.query_id):
+                    engine = self._start(frame.sparkSession, batch_id, running.query_id)
             before = dropped_by(engine, self._untimed)
             with self._timed("read"):
                 table = frame.toArrow()
@@ -135,13 +135,12 @@ class Sink:
                 raise UsageError("Expected a batch before close, or a session to close with, found neither")
             engine = self._at_hand.take(None, self._done)
             if engine is None:
-                self._states.claim.make(Owner(None), partial(is_running, session))
                 batches = self._states.batches()
                 if not batches:
-                    self._states.claim.release()
                     return
-                self._done = batches[-1]
-                engine = self._start(session, self._done + 1, None)
+                with self._claimed(session, None):
+                    self._done = batches[-1]
+                    engine = self._start(session, self._done + 1, None)
             self._states.claim.check()
             engine.close()
             self._write(session, engine, self._done + 1)
@@ -150,8 +149,17 @@ class Sink:
     def stats(self) -> dict[str, Any]:
         """Rows taken in by this sink, and by stream those left out since the state began: `late`, too far
         `ahead`, `without_time`."""
-        with self._lock:
-            return {"rows": self.rows, "dropped": {name: asdict(one) for name, one in self._dropped.items()}}
+        return {"rows": self.rows, "dropped": {name: asdict(one) for name, one in self._dropped.items()}}
+
+    @contextmanager
+    def _claimed(self, session: SparkSession, query_id: str | None) -> Iterator[None]:
+        """The state is ours from now on, unless it turns out not to be for us."""
+        self._states.claim.make(Owner(query_id), partial(is_running, session))
+        try:
+            yield
+        except BaseException:
+            self._states.claim.release()
+            raise
 
     def _start(self, session: SparkSession, batch_id: int, query_id: str | None) -> penstock.Engine:
         restored = self._states.load(batch_id, query_id)
