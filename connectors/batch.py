@@ -50,6 +50,17 @@ def running_times(column: pa.Array, start: int) -> Int64s:
     return np.maximum(np.maximum.accumulate(times), start) if len(times) else times
 
 
+def rows_with_time(batch: Batch, time_column: str) -> Batch:
+    """The rows that have a time; the batch itself if all do."""
+    column = batch.data.column(time_column)
+    if not column.null_count:
+        return batch
+    kept = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    return Batch(
+        batch.data.take(pa.array(kept)), batch.times[kept], batch.files[kept], batch.rows[kept], batch.names
+    )
+
+
 def merge_batches(batches: Sequence[Batch]) -> Batch:
     """One batch in order of `times`; equal times keep the order of `batches`."""
     if len(batches) == 1:

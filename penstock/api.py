@@ -10,7 +10,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -59,6 +59,7 @@ class Engine:
         modes: str | Mapping[str, str] = "auto",
         execution: str = "waat",
         optimize: str = "exhaustive",
+        late: str = "error",
         weights: Weights | None = None,
         scheduler: Scheduler | None = None,
         panes: bool = True,
@@ -70,6 +71,7 @@ class Engine:
         `modes`: that of all operators of hopping queries, or of some by the names EXPLAIN shows, which every
         one of these queries must have; `execution`: how operators that read changes take rows;
         `optimize`: how the order of their joins and the places of differences are searched for.
+        `late`: error or drop, what becomes of late rows of streams of which no query says so.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
@@ -91,10 +93,13 @@ class Engine:
         check_option("execution", execution)
         check_option("optimize", optimize)
         check_seconds("deadlock_after_s", deadlock_after_s)
+        check_option("late", late)
         self._optimize = optimize
+        self._late = late
         self._hopping: Hopping = modes, execution
         self._index = check_index(index)
         self._weights = weights or load()
+        self._forced_weights = weights
         self._rates = Rates()
         self._sharing = sharing
         self._expiry = expiry
@@ -238,6 +243,18 @@ class Engine:
         return datetime.timedelta(microseconds=self._stream(stream).slack_us)
 
     @turn
+    def ahead(self, stream: str) -> datetime.timedelta | None:
+        """How far ahead of the others a row of the stream may be, None: as far as it likes."""
+        found = self._stream(stream).ahead
+        return None if found is None else datetime.timedelta(microseconds=found.limit_us)
+
+    @turn
+    def latest(self, stream: str) -> int | None:
+        """The latest time of a row of the stream that was taken, in microseconds; None: there was none."""
+        found = self._runtime.streams[self._stream(stream).name]
+        return None if found.first_ts is None else found.last_ts
+
+    @turn
     def partition_key(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """The column by which each stream can be split over engines, for all queries; some may be given."""
         from penstock.optimizer.find_partition_key import find_partition_key
@@ -327,6 +344,13 @@ class Engine:
 
         return collect_stats(self._runtime)
 
+    @turn
+    def dropped(self) -> dict[str, tuple[int, int]]:
+        """Of each stream, how many rows were dropped as late, and as too far ahead: a part of `stats`."""
+        from penstock.stats import rows_dropped
+
+        return rows_dropped(self._runtime)
+
     @change
     def set_rate(self, stream: str, rows_per_second: float) -> None:
         """Tell the cost model how fast a stream is, before any of it has come."""
@@ -369,8 +393,8 @@ class Engine:
         return Engine._load(read_file(path), str(path))
 
     @staticmethod
-    def restore_bytes(data: bytes) -> Engine:
-        """The same from what `checkpoint_bytes` gave.
+    def restore_bytes(data: bytes, source: str = "bytes given") -> Engine:
+        """The same from what `checkpoint_bytes` gave; `source`: what messages call them.
 
         >>> engine = Engine()
         >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
@@ -381,7 +405,29 @@ class Engine:
         >>> again.queries["totals"].results()["total"].to_pylist()[-1], again.note
         (60, {'batch': 7})
         """
-        return Engine._load(data, "bytes given")
+        return Engine._load(data, source)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keywords it was made with, all but `scheduler`; `weights` only if they were given.
+
+        >>> Engine(sharing="chain").options["sharing"]
+        'chain'
+        """
+        modes, execution = self._hopping
+        return {
+            "index": tuple(kind or "auto" for kind in self._index),
+            "sharing": self._sharing,
+            "expiry": self._expiry,
+            "modes": modes,
+            "execution": execution,
+            "optimize": self._optimize,
+            "late": self._late,
+            "deadlock_after_s": self._deadlock_after_s,
+            "weights": self._forced_weights,
+            "panes": self._panes,
+            "multiway": self._multiway,
+        }
 
     @property
     @turn
@@ -532,6 +578,7 @@ class Engine:
                 units=units,
             )
             self._runtime.add_stream(schema)
+            self._judge_lateness(relation.name)
 
     def _drop(self, name: str) -> None:
         query = self._queries.pop(name.lower())
@@ -545,12 +592,37 @@ class Engine:
         self._count_lateness(self._queries[name.lower()], -1)
 
     def _count_lateness(self, query: Query, by: int) -> None:
-        """A stream refuses late rows if a query of it says so, drops them if one says that, else refuses."""
+        """A stream refuses late rows if a query of it says so, drops them if one says that, else does as
+        `late` says."""
         for stream in query.streams:
-            said = self._lateness.setdefault(stream, Counter())
-            said[query._bound.late] += by
-            is_dropping = said["drop"] > 0 and not said["error"]
-            self._runtime.streams[stream].late = "drop" if is_dropping else "error"
+            self._lateness.setdefault(stream, Counter())[query._bound.late] += by
+            self._judge_lateness(stream)
+
+    def _judge_lateness(self, stream: str) -> None:
+        said = self._lateness.setdefault(stream, Counter())
+        is_dropping = not said["error"] if self._late == "drop" else said["drop"] > 0 and not said["error"]
+        self._runtime.streams[stream].late = "drop" if is_dropping else "error"
+
+    def _drop_late(self, late: str) -> None:
+        """Another word on late rows of streams of which no query says so."""
+        self._late = late
+        for stream in self._runtime.streams:
+            self._judge_lateness(stream)
+
+    def _wait_at_most(self, deadlock_after_s: float) -> None:
+        """How long others wait from now on for a subscriber that does not return."""
+        self._deadlock_after_s = self._turns.deadlock_after_s = deadlock_after_s
+
+    def _write_again(self, query: Query, sql: str, late: Literal["drop", "error"] | None) -> None:
+        """Another text of the same query, which may say otherwise what becomes of late rows."""
+        from dataclasses import replace
+
+        is_at_work = query._pipeline.error is None
+        if is_at_work:
+            self._count_lateness(query, -1)
+        query._bound = replace(query._bound, sql=sql, late=late)
+        if is_at_work:
+            self._count_lateness(query, 1)
 
     def _stream(self, name: str) -> StreamDef:
         from penstock.optimizer.catalog import StreamDef

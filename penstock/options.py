@@ -13,6 +13,7 @@ KNOWN = {
     "modes": ("auto", "DIDO", "DICO", "CICO", "CIDO"),
     "execution": ("waat", "taat"),
     "optimize": ("exhaustive", "heuristic", "none"),
+    "late": ("error", "drop"),
 }
 
 

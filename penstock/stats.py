@@ -103,6 +103,14 @@ def stream_stats(ingest: Ingest) -> dict[str, Any]:
     }
 
 
+def rows_dropped(runtime: Runtime) -> dict[str, tuple[int, int]]:
+    """Of each stream, how many rows were dropped as late, and as too far ahead."""
+    return {
+        name: (one.rows_late, 0 if one.ahead is None else one.ahead.rows)
+        for name, one in runtime.streams.items()
+    }
+
+
 def flips_of(pipeline: Pipeline) -> int:
     """Changes of a hopping query that cancelled within a hop, and so were never published."""
     operators = [one for part in pipeline.everything for one in part.own_operators]

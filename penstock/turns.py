@@ -158,7 +158,7 @@ class Turns:
         self.asked: deque[Asked] = deque()
         self.stopped = runtime.failures
         self.refused = runtime.refused
-        self._deadlock_after_s = deadlock_after_s
+        self.deadlock_after_s = deadlock_after_s
         self._depth = 0
         self._put_off = 0
 
@@ -180,7 +180,7 @@ class Turns:
 
     def _comes(self, mine: Any) -> bool:
         """Whether the lock was given, to the first in line only; the others wait until they are that."""
-        look_s = min(LOOK_S, self._deadlock_after_s / 4)
+        look_s = min(LOOK_S, self.deadlock_after_s / 4)
         if self.line[0] is mine:
             return bool(self.lock.acquire(timeout=look_s))
         mine.acquire(timeout=look_s)
@@ -188,10 +188,10 @@ class Turns:
 
     def _refuse_deadlock(self, began: float) -> None:
         hearing = self.hearing
-        if hearing is None or time.monotonic() - max(began, hearing.since) < self._deadlock_after_s:
+        if hearing is None or time.monotonic() - max(began, hearing.since) < self.deadlock_after_s:
             return
         raise DeadlockError(
-            f"Expected the engine to be free within {self._deadlock_after_s:g} s, found the subscriber of "
+            f"Expected the engine to be free within {self.deadlock_after_s:g} s, found the subscriber of "
             f"`{hearing.query}` at work all the time, in thread `{hearing.thread}`. A subscriber must not "
             "wait for a thread that uses the engine; if it is only slow: Engine(deadlock_after_s=...)"
         )

@@ -50,9 +50,9 @@ class HeldStates(SavedStates):
         super().__init__(folder)
         self._hold = hold
 
-    def save(self, engine: penstock.Engine, batch_id: int, query_id: str | None) -> None:
+    def save(self, engine: penstock.Engine, batch_id: int, *more: Any) -> None:
         self._hold(batch_id)
-        super().save(engine, batch_id, query_id)
+        super().save(engine, batch_id, *more)
 
 
 class HeldFeed(EngineFeed):

@@ -30,6 +30,8 @@ CREATE QUERY totals AS SELECT k, COUNT(*) AS n FROM b [RANGE 2 SECONDS] GROUP BY
 """
 STREAMS = {"a": draw_stream(7, 120, 20), "b": draw_stream(8, 120, 20)}
 TYPES = (SqlType.TIMESTAMP, SqlType.BIGINT, SqlType.BIGINT, SqlType.DOUBLE, SqlType.VARCHAR)
+LEFT_OUT: Counter[str] = Counter()
+"""Rows that steps have said they left out."""
 LATER_MS = (BEGIN + 100 * SECOND) // 1000
 
 
@@ -102,7 +104,7 @@ def pack(stream: str, table: pa.Table) -> list[Blob]:
 def step(
     store: Store, blobs: list[Blob], watermark_ms: int, queries: str = QUERIES, layout: str = "one"
 ) -> dict[str, Counter[Any]]:
-    processor = BucketEngine(Setup(DECLARED + queries, {}, {}), layout, queries)
+    processor = BucketEngine(Setup(DECLARED + queries, {}, {}), layout, queries, 1)
     processor.init(store)  # type: ignore[arg-type]
     moment: Any = Moment(watermark_ms)
     if blobs:
@@ -110,7 +112,13 @@ def step(
     else:
         rows = processor.handleExpiredTimer((0,), moment, moment)
     assert store.timers == {watermark_ms + 1}
-    return {row.query: bag(from_blob(row.rows)) for row in rows}
+    found = {}
+    for row in rows:
+        if row.query is None:
+            LEFT_OUT.update({"late": row.rows_late, "without_time": row.rows_without_time})
+        else:
+            found[row.query] = bag(from_blob(row.rows))
+    return found
 
 
 def whole(queries: str = QUERIES) -> dict[str, Counter[Any]]:
@@ -199,24 +207,62 @@ def test_what_no_restart_may_change() -> None:
         step(store, [], 0, changed.replace("SUM(*)", "SUM(id)"), "2 buckets by `a.k`")
 
 
-def test_late_rows_are_refused_or_dropped() -> None:
-    """Older than Spark's watermark, though not older than what this bucket has seen."""
+def test_late_rows_are_dropped_unless_a_query_refuses_them() -> None:
+    """Older than Spark's watermark, though not older than what this bucket has seen.
+
+    A query that has refused them can be told to drop them, on the same state.
+    """
     bucket_engine._at_hand.clear()
+    LEFT_OUT.clear()
     late = pack("a", STREAMS["a"].slice(0, 5))
-    with pytest.raises(penstock.DataError, match="Expected rows in time order"):
-        step(Store(), late, LATER_MS)
-    drop = "CREATE QUERY every AS SELECT id FROM a LATE DROP;"
-    assert step(Store(), late, LATER_MS, drop) == {}
-    assert step(Store(), pack("a", STREAMS["a"]), 0, drop)["every"].total() > 60
+    every = "CREATE QUERY every AS SELECT id FROM a;"
+    assert step(Store(), late, LATER_MS, every) == {}
+    assert LEFT_OUT == {"late": 5, "without_time": 0}
+    store = Store()
+    strict = every.replace(";", " LATE ERROR;")
+    assert step(store, pack("a", STREAMS["a"]), 0, strict)["every"].total() > 60
+    with pytest.raises(penstock.LateError, match="Expected rows in time order"):
+        step(store.copy(), late, LATER_MS, strict)
+    LEFT_OUT.clear()
+    step(store, late, LATER_MS, strict.replace("ERROR", "/* now */ DROP"))
+    assert LEFT_OUT["late"] == 5
 
 
-def test_rows_without_a_time_are_refused() -> None:
+def test_a_column_that_is_new() -> None:
+    """A bucket that has state leaves it aside, one that begins does not know better, both give the same."""
     bucket_engine._at_hand.clear()
+    table = STREAMS["b"]
+    wide = table.append_column("more", pa.array(range(table.num_rows)))
+    declared = DECLARED.replace("name VARCHAR", "name VARCHAR, more BIGINT")
+    first, rest = pack("b", table.slice(0, 60)), []
+    packer = Packer("b", (*table.schema.names, "more"), (*TYPES, SqlType.BIGINT), 0, 2, 1)
+    for blob in packer.pack(wide.slice(60))["rows"]:
+        rest.append(Blob("b", blob.as_py()))
+    store = Store()
+    found = step(store, first, 0)
+    for blobs, watermark_ms in ((rest, 0), ([], LATER_MS)):
+        processor = BucketEngine(Setup(declared + QUERIES, {}, {}), "one", "wide", 1)
+        processor.init(store)  # type: ignore[arg-type]
+        moment: Any = Moment(watermark_ms)
+        given = processor.handleInputRows((0,), iter(blobs), moment)  # type: ignore[arg-type]
+        add(found, {row.query: bag(from_blob(row.rows)) for row in given if row.query})
+        bucket_engine._at_hand.clear()  # the log is gone over, with blobs of both kinds
+    assert found["totals"] == whole()["totals"]
+
+
+def test_rows_without_a_time_are_left_out() -> None:
+    """Counted once, also when the step is gone over again elsewhere."""
+    bucket_engine._at_hand.clear()
+    LEFT_OUT.clear()
     table = STREAMS["a"].slice(0, 3)
     odd = table.set_column(0, "ts", pa.array([None, BEGIN, None], table.schema.field("ts").type))
-    for rows in (odd, odd.slice(2)):
-        with pytest.raises(penstock.DataError, match="Expected a time in column `ts`, found NULL"):
-            step(Store(), pack("a", rows), 0)
+    every = "CREATE QUERY every AS SELECT id FROM a;"
+    store = Store()
+    step(store, pack("a", odd), 0, every)
+    step(store, pack("a", odd.slice(2)), 0, every)
+    bucket_engine._at_hand.clear()
+    assert step(store, [], LATER_MS, every) == {"every": Counter([(BEGIN, table["id"][1].as_py())])}
+    assert LEFT_OUT == {"late": 0, "without_time": 3}
 
 
 def test_a_restart_with_another_slack_is_refused() -> None:
@@ -230,3 +276,7 @@ def test_a_restart_with_another_slack_is_refused() -> None:
     assert setup("2000 ms").go_on(saved) is saved
     with pytest.raises(penstock.UsageError, match=r"`ts less 2 SECONDS`, found `ts less 1 MINUTE`"):
         setup("1 MINUTE").go_on(saved)
+    with pytest.raises(
+        penstock.UsageError, match=r"found `ts less 2 SECONDS ahead at most 1 DAY after 10 rows`"
+    ):
+        setup("2 SECONDS AHEAD AT MOST 1 DAY").go_on(saved)

@@ -1,4 +1,4 @@
-"""What the foreachBatch sink refuses, in one line: late rows, rows of no stream, state of another run."""
+"""What the foreachBatch sink refuses, in one line: rows of no stream, state of another run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
-from spark_help import BEGIN, COLUMNS, DECLARED, add_files, bag, read_stream, rows, run_stream, written
+from spark_help import DECLARED, add_files, bag, read_stream, rows, run_stream, written
 
 import penstock
 from penstock.connectors.spark import sink, tag_streams
@@ -21,32 +20,6 @@ if TYPE_CHECKING:
 def failure(caught: pytest.ExceptionInfo[StreamingQueryException]) -> str:
     """The line our error adds to what Spark says."""
     return next(line for line in str(caught.value).splitlines() if line.startswith("penstock.engine.errors."))
-
-
-def test_late_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Refused, and the query stops before anything of the batch comes out; dropped if a query says so."""
-    add_files(tmp_path / "a", [rows(1, 60), rows(50, 61, start=2)])
-    out = tmp_path / "out"
-
-    def run(query: str, name: str) -> None:
-        streams = {"a": read_stream(spark, tmp_path / "a")}
-        writer = sink(query, streams=streams, state=tmp_path / name / "state", path=out / name)
-        run_stream(streams["a"], writer, tmp_path / name / "checkpoint")
-        writer.close()
-
-    with pytest.raises(StreamingQueryException) as caught:
-        run("CREATE QUERY q AS SELECT id FROM a", "strict")
-    assert "LateError: Expected rows in time order (now from `2023-11-14 22:14:18` on" in failure(caught)
-    assert {row[1] for row in written(spark, out / "strict", ["q"])["q"]} == {0}
-    run("CREATE QUERY q AS SELECT id FROM a LATE DROP", "lenient")
-    assert {row[1] for row in written(spark, out / "lenient", ["q"])["q"]} == {0, 1, 3}
-
-
-def test_rows_without_a_time_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    odd = rows(1, 2).set_column(0, COLUMNS.field("ts"), pa.array([BEGIN, None], COLUMNS.field("ts").type))
-    writer = sink(DECLARED + "CREATE QUERY q AS SELECT id FROM a", state=tmp_path / "s", path=tmp_path / "o")
-    with pytest.raises(penstock.DataError, match="Expected a time in column `ts`, found NULL, in `a`, row 2"):
-        writer(spark.createDataFrame(odd), 0)
 
 
 def test_rows_of_no_stream_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -92,6 +65,7 @@ def test_state_and_results_of_another_run_are_refused(spark: SparkSession, tmp_p
     with pytest.raises(StreamingQueryException) as caught:
         run("state", "other-checkpoint")
     assert "UsageError: Expected the state of Spark query `" in failure(caught)
+    assert not (tmp_path / "state" / "owner.json").exists(), "who was refused leaves no mark"
     with pytest.raises(StreamingQueryException) as caught:
         run("other-state", "third-checkpoint")
     assert "Expected results of batches before 0 in `" in failure(caught)
@@ -113,6 +87,8 @@ def test_what_cannot_be_is_refused_when_the_sink_is_made(tmp_path: Path) -> None
     refused("Expected a `path` for results or functions in `results`, found both", **out, results={})
     refused("Expected a query, found none", "", **out)
     refused("Expected a query in `results`, found `p`. Known: `q`", results={"p": print})
+    refused("Expected a keyword of Engine in `engine`, found `shares`", **out, engine={"shares": "auto"})
+    refused("Expected no `scheduler` in `engine`, found one", **out, engine={"scheduler": None})
     refused("Expected no result column `batch`", "CREATE QUERY q AS SELECT id AS batch FROM a", **out)
     with pytest.raises(penstock.BindError, match="at line 3, column"):
         sink(DECLARED + "\nCREATE QUERY q AS SELECT idd FROM a", state=tmp_path, **out)

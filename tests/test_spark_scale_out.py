@@ -82,14 +82,14 @@ def test_results_do_not_depend_on_batches_and_restarts(
 
 
 def test_one_query_as_a_stream_with_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Without a watermark rows come in time order; what Spark would drop in silence is refused.
+    """Without a watermark rows come in time order: one that does not is refused with LATE ERROR.
 
     So is a restart with other rows in the table; in another order they are the same.
     """
     add_files(tmp_path / "a", [rows(1, 2, 3), rows(4, 9, start=3)])
     frame = read_stream(spark, tmp_path / "a", slack=None)
     sql = """CREATE TABLE t (key BIGINT, label VARCHAR);
-             CREATE QUERY labelled AS SELECT id, label FROM a JOIN t ON a.k = t.key;"""
+             CREATE QUERY labelled AS SELECT id, label FROM a JOIN t ON a.k = t.key LATE ERROR;"""
     labels = pa.table({"key": [1, 2], "label": ["one", "two"]})
 
     def run(labels: pa.Table = labels) -> None:

@@ -97,7 +97,7 @@ def test_a_batch_given_again_changes_nothing(spark: SparkSession, tmp_path: Path
     writer(batches[1], 1)
     before = written(spark, tmp_path / "out", ["totals"])
     states = {path.name for path in (tmp_path / "state").iterdir()}
-    assert states == {"batch-0.penstock", "batch-1.penstock"}
+    assert states == {"batch-0.penstock", "batch-1.penstock", "owner.json"}
     writer(batches[1], 1)
     assert written(spark, tmp_path / "out", ["totals"]) == before
     writer = make()
@@ -154,10 +154,10 @@ def test_a_failure_at_each_step(
             raise Crash
         write(self, session, results, batch_id)
 
-    def failing_save(self: Any, engine: Any, batch_id: int, query_id: Any) -> None:
+    def failing_save(self: Any, engine: Any, batch_id: int, *more: Any) -> None:
         if crash("before the state is saved", batch_id):
             raise Crash
-        save(self, engine, batch_id, query_id)
+        save(self, engine, batch_id, *more)
         if crash("after it is saved", batch_id):
             raise Crash
 

@@ -65,7 +65,8 @@ def test_two_states_are_kept(tmp_path: Path) -> None:
     assert states.batches() == [2, 3]
     for batch in (3, 4):
         restored = states.load(batch, "q")
-        assert restored is not None and restored.note == {"batch": batch - 1, "query": "q"}
+        noted = {"batch": batch - 1, "query": "q", "without_time": {}}
+        assert restored is not None and restored.note == noted
     for batch in (1, 2, 5):
         with pytest.raises(
             penstock.UsageError, match=f"Expected the state after batch {batch - 1} in .*2, 3"

@@ -203,7 +203,7 @@ def test_a_time_limit_is_a_number_of_seconds(seconds: Any) -> None:
 def test_the_time_limit_is_in_a_checkpoint_and_the_line_is_not() -> None:
     engine = make_engine(deadlock_after_s=5)
     again = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
-    assert again._turns._deadlock_after_s == 5
+    assert again._turns.deadlock_after_s == 5
     assert again._turns is not engine._turns
     query = again.query("SELECT 1 // k AS k FROM a")
     with pytest.raises(penstock.StoppedError):

@@ -12,6 +12,7 @@ the store no more than its rows, and once in a while as much again.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ import pyarrow as pa
 
 from penstock.api import Engine
 
+from .dropped import with_time
 from .pack_rows import from_blobs
 from .split_batch import in_time_order
 
@@ -58,13 +60,17 @@ class Step:
     watermark_ms: int
     blobs: Mapping[str, list[bytes]]
 
-    def run(self, engine: Engine, time_columns: Mapping[str, str]) -> None:
-        """Time first: rows older than the watermark are late."""
+    def run(self, engine: Engine, time_columns: Mapping[str, str]) -> Counter[str]:
+        """Time first: rows older than the watermark are late. Those without a time are left out, counted."""
+        untimed: Counter[str] = Counter()
         if self.watermark_ms > 0:
             engine.advance(self.watermark_ms * 1000)
         for stream in sorted(self.blobs):
-            rows = from_blobs(self.blobs[stream])
+            whole = from_blobs(self.blobs[stream])
+            rows = with_time(whole, time_columns[stream])
+            untimed[stream] += whole.num_rows - rows.num_rows
             engine.push(stream, in_time_order(rows, time_columns[stream]))
+        return untimed
 
 
 class BucketState:

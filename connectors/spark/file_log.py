@@ -17,6 +17,7 @@ from penstock.connectors.inputs import expand
 from penstock.connectors.source import file_error
 from penstock.engine.errors import FileError, UsageError
 from penstock.engine.write_whole import write_whole
+from penstock.optimizer.same_text import is_same_text
 
 NAME = "files.json"
 
@@ -32,7 +33,7 @@ class FileLog:
         self.files: dict[str, list[str]] = {stream: [] for stream in sorted(patterns)}
         if self._path.exists():
             kept = json.loads(self._path.read_text())
-            if kept["owner"] != owner or sorted(kept["files"]) != sorted(patterns):
+            if not is_same_query(kept["owner"], owner) or sorted(kept["files"]) != sorted(patterns):
                 raise UsageError(
                     f"Expected the state of `{one_line(owner)}` in `{folder}`, found that of "
                     f"`{one_line(kept['owner'])}`: each query has a stateLocation of its own"
@@ -78,6 +79,12 @@ def is_whole(path: str) -> bool:
     """Not one that Spark and others are still writing, nor an empty one."""
     name = os.path.basename(path)
     return not name.startswith(("_", ".")) and os.path.isfile(path) and os.path.getsize(path) > 0
+
+
+def is_same_query(one: str, other: str) -> bool:
+    """Whether two texts, a name before each, are of one query."""
+    (name, _, sql), (other_name, _, other_sql) = one.partition(": "), other.partition(": ")
+    return name == other_name and is_same_text(sql, other_sql)
 
 
 def one_line(sql: str) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from penstock.engine.errors import UsageError, did_you_mean
 
 from .schema import label_instants
+from .state_folder import path_of_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,8 +163,8 @@ def check_columns(schemas: Mapping[str, pa.Schema]) -> None:
 
 
 def local_path(path: str) -> str:
-    """The path of a file system's URI: of `file:/tmp/x` and `file:///tmp/x`, `/tmp/x`."""
-    return re.sub("^file:(//)?", "", path)
+    """A path of this machine's files, as such or as a URI: of `/tmp/x` and `file:///tmp/x`, `/tmp/x`."""
+    return path_of_file(path) if path.lower().startswith("file:") else path
 
 
 def write_parquet(table: pa.Table, folder: Path) -> None:

@@ -25,11 +25,15 @@ from penstock.engine.types import SqlType
 
 from .buckets import bucket_names, bucket_of
 from .schema import INSTANT, label_instants
+from .settle import settle
 
 AHEAD = datetime.timedelta(days=36_500)
 QUERY = "query"
-RESULTS = f"{QUERY} STRING, rows BINARY"
+RESULTS = (QUERY, "rows")
 """What a bucket gives: the new results of a query in one blob."""
+LEFT_OUT = ("rows_late", "rows_without_time")
+"""Or, without a query, how many rows it has left out."""
+GIVEN = f"{QUERY} STRING, rows BINARY, {', '.join(f'{name} BIGINT' for name in LEFT_OUT)}"
 ROWS_AT_A_TIME = 1 << 18
 SQUEEZED = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -56,6 +60,7 @@ class Packer:
                 waiting, rows = [], 0
         if rows:
             yield self.pack(pa.Table.from_batches(waiting))
+        settle("rows")
 
     def pack(self, table: pa.Table) -> pa.RecordBatch:
         """A row per bucket that has any."""

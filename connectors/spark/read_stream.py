@@ -18,6 +18,7 @@ next.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,15 +32,19 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.api import Engine
+from penstock.carry_on import carry_on
+from penstock.connectors.batch import rows_with_time
 from penstock.connectors.merge import read_in_time_order
 from penstock.connectors.open_inputs import open_feeds, push_batch
 
 from .at_hand import EnginesAtHand
+from .dropped import dropped_by, warn
 from .file_log import FileLog
 from .request import Request
 from .schema import label_instants
-from .start_engine import check_declared
-from .table_rows import TableFiles
+from .settle import is_settled, settle
+from .start_engine import LATE
+from .table_rows import TableFiles, check_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 Place = dict[str, int]
 """How many files of each stream."""
 
+FILES = "files"
 _at_hand = EnginesAtHand()
 """By folder; marked with what it was made of and the place it has reached. Tasks of a query run in turn."""
 
@@ -66,7 +72,7 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, request: Request) -> None:
         self._request = request
         self._folder = request.require("stateLocation")
-        engine = request.engine()
+        engine = request.engine(LATE)
         query = request.only_query(engine)
         self._owner = f"{query.name}: {query.sql}"
         patterns = request.named_inputs(engine)
@@ -113,23 +119,32 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         engine = _at_hand.take(self._folder, (asked, partition.start))
         if engine is None:
             engine = self._engine_at(partition.start, log)
-        yield from self._results(engine, log.between(partition.start, partition.end))
+        before, untimed = dropped_by(engine, {}), Counter[str]()
+        yield from self._results(engine, log.between(partition.start, partition.end), untimed)
+        warn(before, dropped_by(engine, untimed), f"Files up to {state_name(partition.end)}")
         engine.checkpoint(self._state(partition.end))
-        _at_hand.keep(self._folder, (asked, partition.end), engine)
+        if is_settled(FILES):
+            _at_hand.keep(self._folder, (asked, partition.end), engine)
+        del engine
+        settle(FILES)
 
     def _asked(self) -> tuple[Any, ...]:
         """What an engine is made of: changes with the statements and with the files of tables."""
         tables = [one.stamps() for one in self._tables.values()]
         return self._request.sql, str(self._request.engine_options), *tables
 
-    def _results(self, engine: Engine, files: Mapping[str, list[str]]) -> Iterator[pa.RecordBatch]:
-        """What comes out when these files are pushed."""
+    def _results(
+        self, engine: Engine, files: Mapping[str, list[str]], untimed: Counter[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """What comes out when these files are pushed; `untimed` takes how many rows have no time."""
         query = self._request.only_query(engine)
         feeds = open_feeds(engine, {stream: [paths] for stream, paths in files.items()})
         try:
             for step in read_in_time_order(feeds):
                 if step.batch is not None:
-                    push_batch(engine, step.stream, step.batch)
+                    timed = rows_with_time(step.batch, engine.time_column(step.stream))
+                    untimed[step.stream] += len(step.batch) - len(timed)
+                    push_batch(engine, step.stream, timed)
                     yield from label_instants(query.results()).to_batches()
         finally:
             for feed in feeds:
@@ -137,7 +152,7 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _engine_at(self, place: Place, log: FileLog) -> Engine:
         """The engine as it is when all files up to a place have been pushed."""
-        engine, newest = self._request.engine(), self.initialOffset()
+        engine, newest = self._request.engine(LATE), self.initialOffset()
         self._request.only_query(engine)
         for name, table in self._tables.items():
             engine.push(name, table.toArrow())
@@ -145,9 +160,10 @@ class ResultStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if saved:
             newest = max(saved, key=lambda one: sum(one.values()))
             restored = Engine.restore(self._state(newest))
-            check_declared(engine, restored)
+            carry_on(engine, restored)
+            check_rows(engine, restored)
             engine = restored
-        for _ in self._results(engine, log.between(newest, place)):
+        for _ in self._results(engine, log.between(newest, place), Counter()):
             pass  # given before
         return engine
 

@@ -25,6 +25,8 @@ from typing import Any
 from penstock.api import Engine, Query
 from penstock.engine.errors import QueryError, UsageError, did_you_mean
 
+from .state_folder import SCHEME, path_of_file
+
 INPUT = "input."
 ENGINE_OPTIONS = ("sharing", "expiry", "index")
 KNOWN = (
@@ -76,9 +78,9 @@ class Request:
             given.get("stream"),
         )
 
-    def engine(self) -> Engine:
-        """An engine with the statements executed."""
-        engine = Engine(**self.engine_options)
+    def engine(self, late: str = "error") -> Engine:
+        """An engine with the statements executed; `late`: what becomes of late rows if nobody says so."""
+        engine = Engine(late=late, **self.engine_options)
         engine.execute(self.sql)
         if not engine.queries:
             raise QueryError("Expected at least one CREATE QUERY in the option `queries`, found none")
@@ -126,9 +128,12 @@ class Request:
         value = {"stateLocation": self.state_location, "outputLocation": self.output_location}[option]
         if not value:
             raise UsageError(f"Expected the option `{option}`, a folder, for a stream; found none")
-        if "://" in value and not value.startswith("file://"):
+        scheme = SCHEME.match(value)
+        if scheme is None:
+            return value
+        if scheme[1].lower() != "file":
             raise UsageError(f"Expected a folder that this machine mounts in `{option}`, found `{value}`")
-        return value.removeprefix("file://")
+        return path_of_file(value)
 
 
 def read_statements(given: Mapping[str, str]) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+"""Properties of Spark's tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,9 @@ def running_batch(session: SparkSession) -> RunningBatch:
             watermark_ms = query.lastExecution().offsetSeqMetadata().batchWatermarkMs()
             return RunningBatch(query_id, watermark_ms * 1000 if watermark_ms > 0 else None)
     return RunningBatch(query_id, None)
+
+
+def is_running(session: SparkSession, query_id: str) -> bool:
+    """Whether a query of Spark's is at work in this process."""
+    active = session._jsparkSession.sharedState().activeStreamingQueries().values()
+    return any(query.id().toString() == query_id for query in active)

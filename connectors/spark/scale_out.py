@@ -13,8 +13,9 @@ which is that of all rows of the batches before. So results may wait for the nex
 rows, and those that wait for time to pass come out in a run that has reached it. There is no end of
 the input: the answer of a hop that Spark's watermark has not passed waits for more. A row is late if it is
 older than Spark's watermark, or than its own stream in its bucket less the delay: never if an engine that
-had all rows in the same batches would take it. Late rows stop the query, or with LATE DROP are dropped, and
-it is not Spark that drops them: it would do so in silence.
+had all rows in the same batches would take it. Late rows are dropped, as are those without a time, but it is
+not Spark that drops them, which would do so in silence: how many they were in a batch is in `lastProgress` of
+its query, among the metrics observed, as `penstock`. With LATE ERROR they stop the query.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.api import Engine
+from penstock.carry_on import describe, timing
 from penstock.engine.errors import SchemaError, UsageError, did_you_mean
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST
-from .pack_rows import RESULTS, Packer, Unpacker
+from .pack_rows import GIVEN, LEFT_OUT, QUERY, RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
+from .scaled_frame import scaled
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
-from .start_engine import Setup, timing
+from .start_engine import Setup
 from .table_rows import digest_rows
 
 if TYPE_CHECKING:
@@ -47,18 +51,23 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 """With every batch Spark's checkpoint gets what has changed in a bucket's state, not all of it."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+OBSERVED = "penstock"
+"""The name of the metrics that Spark shows of a batch."""
 WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 class ScaledOut:
     """Queries spread over buckets; made by `scale_out`."""
 
-    def __init__(self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str]) -> None:
-        self.frame = frame
+    def __init__(
+        self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str], buckets: int
+    ) -> None:
+        self.frame: DataFrame = scaled(frame, buckets)
         """The results of all queries as a stream, packed: `query`, and `rows` as Arrow."""
         self.key = dict(key)
         """The column by which each stream is split."""
         self._schemas = schemas
+        self._buckets = buckets
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -76,7 +85,8 @@ class ScaledOut:
             hint = did_you_mean(query, self._schemas) or ""
             raise UsageError(f"Expected the name of a query, found `{query}`. {hint}".rstrip())
         packed = self.frame if frame is None else frame
-        return packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
+        rows = packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
+        return scaled(rows, self._buckets) if frame is None else rows
 
     def write(
         self, path: str, format: str = "parquet", options: Mapping[str, Any] | None = None
@@ -103,7 +113,8 @@ def scale_out(
     `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
     `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
     checkpoint is kept, nor rows of tables; queries may be added and taken out. `engine`: keywords of
-    `penstock.Engine`. RocksDB becomes the state store of the session's queries that are started from now on.
+    `penstock.Engine`. A query that is started has no more shuffle partitions than buckets, whatever the
+    session's setting. RocksDB becomes the state store of the session's queries that are started from now on.
     """
     # 1. what is asked
     if not streams:
@@ -123,10 +134,12 @@ def scale_out(
     # 3. the flow
     packed = [pack(frames[name], model, name, split_by[name], count) for name in split_by]
     layout = f"{count} buckets by {', '.join(f'`{name}.{split_by[name]}`' for name in sorted(split_by))}"
-    processor = BucketEngine(setup, layout, fingerprint_of(model, engine or {}))
+    processor = BucketEngine(setup, layout, fingerprint_of(model), count)
     together = reduce(lambda one, other: one.union(other), packed)
-    results = together.groupBy("bucket").transformWithState(processor, RESULTS, "append", "eventTime")
-    return ScaledOut(results, setup.result_schemas, split_by)
+    given = together.groupBy("bucket").transformWithState(processor, GIVEN, "append", "eventTime")
+    left_out = [F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in LEFT_OUT]
+    results = given.observe(OBSERVED, *left_out).where(f"{QUERY} IS NOT NULL").select(*RESULTS)
+    return ScaledOut(results, setup.result_schemas, split_by, count)
 
 
 def with_watermark(name: str, frame: DataFrame) -> DataFrame:
@@ -176,13 +189,13 @@ def pack(frame: DataFrame, model: Engine, stream: str, key: str, buckets: int) -
     return frame.mapInArrow(packer, spark.StructType(fields))
 
 
-def fingerprint_of(model: Engine, options: Mapping[str, Any]) -> str:
+def fingerprint_of(model: Engine) -> str:
     """Stands for the queries and all they need."""
     said = [
-        {name: query.sql for name, query in model.queries.items()},
+        {name: describe(query) for name, query in model.queries.items()},
         {name: str(schema) for name, schema in [*model.streams.items(), *model.tables.items()]},
         {name: timing(model, name) for name in model.streams},
         {name: digest_rows(model.table_rows(name)) for name in model.tables},
-        sorted((name, repr(value)) for name, value in options.items()),
+        sorted((name, repr(value)) for name, value in model.options.items()),
     ]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]

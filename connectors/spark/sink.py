@@ -23,7 +23,10 @@ batch id and the same rows, and makes that the same as once by replacing what it
 
 An exception in a batch stops the streaming query. The engine has taken in part of the batch then, so it is
 let go; a restart of the query, in this process or another, is a start like any other. So it is with a query
-of ours that fails on the data: taken out of `queries`, the others go on.
+of ours that fails on the data: taken out of `queries`, the others go on. Rows that are late, too far ahead or
+without a time are no exception: they are left out and counted (start_engine.py, dropped.py).
+
+Two sinks at work on one state folder would overwrite each other: the second is refused (owner.py).
 
 A bounded input ends while rows are still held, for slack or because the other stream has not come as far,
 and within a hop. `close` brings out their results, and the answer of the hop as far as it goes, as those of
@@ -39,8 +42,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +56,17 @@ import penstock
 from penstock.engine.errors import UsageError
 
 from .at_hand import EnginesAtHand
+from .dropped import Dropped, dropped_by, warn
 from .outputs import Callbacks, Files, Output, Taker
-from .running_batch import running_batch
+from .owner import Owner
+from .running_batch import is_running, running_batch
 from .saved_states import SavedStates
 from .schema import declare_stream
 from .split_batch import split_batch
-from .start_engine import Setup
+from .start_engine import Setup, take_watermark
 
 if TYPE_CHECKING:
+    from pyarrow import fs
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -79,6 +88,9 @@ class Sink:
         """The engine as it is after batch `_done`; none if a batch was stopped in its midst, or long ago."""
         self._done = -1
         self._session: SparkSession | None = None
+        self._untimed: Counter[str] = Counter()
+        """Rows without a time that the state's queries have left out so far, by stream."""
+        self._dropped: dict[str, Dropped] = {}
         self._lock = threading.Lock()
         output.check(setup.result_schemas)
 
@@ -89,19 +101,24 @@ class Sink:
             running = running_batch(frame.sparkSession)
             engine = self._at_hand.take(None, batch_id - 1)
             if engine is None:
-                engine = self._start(frame.sparkSession, batch_id, running.query_id)
+                with self._claimed(frame.sparkSession, running.query_id):
+                    engine = self._start(frame.sparkSession, batch_id, running.query_id)
+            before = dropped_by(engine, self._untimed)
             with self._timed("read"):
                 table = frame.toArrow()
             with self._timed("sort"):
-                parts = split_batch(table, self._setup.time_columns)
+                parts = split_batch(table, self._setup.time_columns, self._untimed)
             with self._timed("push"):
                 if running.watermark_us is not None:
-                    engine.advance(running.watermark_us)
+                    take_watermark(engine, running.watermark_us)
                 for stream, part in parts.items():
                     engine.push(stream, part)
+            self._states.claim.check()
             self._write(frame.sparkSession, engine, batch_id)
             with self._timed("save"):
-                self._states.save(engine, batch_id, running.query_id)
+                self._states.save(engine, batch_id, running.query_id, self._untimed)
+            self._dropped = dropped_by(engine, self._untimed)
+            warn(before, self._dropped, f"Batch {batch_id}")
             self.rows += table.num_rows
             self._done = batch_id
             self._at_hand.keep(None, batch_id, engine)
@@ -110,7 +127,7 @@ class Sink:
         """The input has ended, for now: whatever is pending comes out, as the results of one more batch.
 
         Nothing of this is saved: started again with more input, the query goes on from its last batch.
-        `session`: needed if no batch has come since the sink was made.
+        Another sink may have the state then. `session`: needed if no batch has come since the sink was made.
         """
         with self._lock:
             session = session or self._session
@@ -121,13 +138,34 @@ class Sink:
                 batches = self._states.batches()
                 if not batches:
                     return
-                self._done = batches[-1]
-                engine = self._start(session, self._done + 1, None)
+                with self._claimed(session, None):
+                    self._done = batches[-1]
+                    engine = self._start(session, self._done + 1, None)
+            self._states.claim.check()
             engine.close()
             self._write(session, engine, self._done + 1)
+            self._states.claim.release()
+
+    def stats(self) -> dict[str, Any]:
+        """Rows taken in by this sink, and by stream those left out since the state began: `late`, too far
+        `ahead`, `without_time`."""
+        return {"rows": self.rows, "dropped": {name: asdict(one) for name, one in self._dropped.items()}}
+
+    @contextmanager
+    def _claimed(self, session: SparkSession, query_id: str | None) -> Iterator[None]:
+        """The state is ours from now on, unless it turns out not to be for us."""
+        self._states.claim.make(Owner(query_id), partial(is_running, session))
+        try:
+            yield
+        except BaseException:
+            self._states.claim.release()
+            raise
 
     def _start(self, session: SparkSession, batch_id: int, query_id: str | None) -> penstock.Engine:
-        engine = self._setup.go_on(self._states.load(batch_id, query_id))
+        restored = self._states.load(batch_id, query_id)
+        engine = self._setup.go_on(restored)
+        self._untimed = Counter({} if restored is None else restored.note["without_time"])
+        self._dropped = dropped_by(engine, self._untimed)
         self._output.begin(session, batch_id)
         return engine
 
@@ -150,7 +188,7 @@ class Sink:
 def sink(
     queries: str,
     *,
-    state: str | Path,
+    state: str | Path | fs.FileSystem,
     streams: Mapping[str, DataFrame | StructType] | None = None,
     tables: Mapping[str, Any] | None = None,
     path: str | Path | None = None,
@@ -162,10 +200,11 @@ def sink(
     """A function for foreachBatch that runs `queries` over the micro-batches.
 
     `queries`: statements, CREATE QUERY and whatever else; streams are declared by them, or by `streams`, the
-    DataFrames by name. `tables`: rows of the declared tables. `state`: a folder for the engine's state, which
-    belongs to this query's checkpointLocation. Results go to files, `path` in a `format` of Spark's with its
-    `options`; or to `results`, a function (DataFrame, batch id) by query, or one for all (name, DataFrame,
-    batch id). `engine`: keywords of `penstock.Engine`.
+    DataFrames by name. `tables`: rows of the declared tables. `state`: a folder for the engine's state, or
+    what pyarrow.fs can open, which belongs to this query's checkpointLocation. Results go to files, `path`
+    in a `format` of Spark's with its `options`; or to `results`, a function (DataFrame, batch id) by query,
+    or one for all (name, DataFrame, batch id). `engine`: keywords of `penstock.Engine`; late="drop" is the
+    default here.
     """
     if (path is None) == (results is None):
         found = "neither" if path is None else "both"

@@ -1,11 +1,12 @@
 """The rows of a micro-batch, as Arrow, become one table per stream in time order.
 
 Spark gives the rows of a batch in no order. They are put into order here and not by Spark, whose sort reads
-the input twice. Rows of equal time stay in the order they came.
+the input twice. Rows of equal time stay in the order they came. Rows without a time are left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,13 +15,17 @@ from numpy.typing import NDArray
 
 from penstock.engine.errors import DataError, UsageError
 
+from .dropped import with_time
 from .tag_streams import TAG
 
 
-def split_batch(table: pa.Table, time_columns: Mapping[str, str]) -> dict[str, pa.Table]:
+def split_batch(
+    table: pa.Table, time_columns: Mapping[str, str], untimed: Counter[str] | None = None
+) -> dict[str, pa.Table]:
     """Rows by stream, each in time order; streams without rows are left out.
 
-    `time_columns`: by stream. The table has a column `_stream`, unless there is but one.
+    `time_columns`: by stream. The table has a column `_stream`, unless there is but one. `untimed`: takes, by
+    stream, how many rows had no time.
     """
     if TAG not in table.schema.names:
         if len(time_columns) != 1:
@@ -32,9 +37,14 @@ def split_batch(table: pa.Table, time_columns: Mapping[str, str]) -> dict[str, p
         parts = {next(iter(time_columns)): table}
     else:
         parts = _rows_by_tag(table, {name.lower(): name for name in time_columns})
-    return {
-        stream: in_time_order(part, time_columns[stream]) for stream, part in parts.items() if part.num_rows
-    }
+    timed = {}
+    for stream, part in parts.items():
+        rows = with_time(part, time_columns[stream])
+        if untimed is not None:
+            untimed[stream] += part.num_rows - rows.num_rows
+        if rows.num_rows:
+            timed[stream] = in_time_order(rows, time_columns[stream])
+    return timed
 
 
 def _rows_by_tag(table: pa.Table, streams: Mapping[str, str]) -> dict[str, pa.Table]:
@@ -65,9 +75,9 @@ def take_rows(table: pa.Table, rows: NDArray) -> pa.Table:
 
 
 def in_time_order(table: pa.Table, time_column: str) -> pa.Table:
-    """The rows by time; the table itself if they are so already. NULL times are for the stream to refuse."""
+    """The rows, all of which have a time, by it; the table itself if they are so already."""
     column = _find(table, time_column)
-    if column is None or column.null_count:
+    if column is None:
         return table
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)))

@@ -1,33 +1,38 @@
 """An engine to begin with, and one restored that has to run the queries it is given now.
 
-Between two runs queries may have been added or taken out. Those that were added start where the streams
-stand; those that were taken out are dropped; what the others have seen stays. A query whose text has
-changed is refused, as its results would be two answers in one table; so is a stream whose time column or
-slack has, and a table whose rows have, as the saved engine would go on with the old ones.
+What may have changed between two runs, and what is refused, is carry_on's to say. So are, here, the rows of
+tables: the saved engine would go on with the old ones.
+
+On Spark a row that is late, or too far ahead, is dropped and counted unless a query says LATE ERROR: a
+streaming query that an error has stopped meets the same rows again when it is started, for ever.
 """
 
 from __future__ import annotations
 
 import copy
-import datetime
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 import penstock
-from penstock.engine.errors import UsageError
-from penstock.engine.expression import write_duration
+from penstock.carry_on import carry_on
+from penstock.engine.errors import UsageError, did_you_mean
 
 from .table_rows import check_rows
+
+LATE = "drop"
+"""What becomes of late rows if nobody says so."""
 
 
 class Setup:
     """What an engine of the sink is made of, checked once when the sink is made."""
 
     def __init__(self, sql: str, tables: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        check_keywords(options)
         self._sql = sql
-        self._options = options
+        self._options = {"late": LATE} | dict(options)
         self._tables = tables
         declared = self._make()
         if not declared.streams:
@@ -55,18 +60,8 @@ class Setup:
             engine.push(name, rows.toArrow() if hasattr(rows, "toArrow") else rows)
         if restored is None:
             return engine
-        check_declared(engine, restored)
-        for name, query in restored.queries.items():
-            if name not in engine.queries:
-                query.drop()
-        for name, query in engine.queries.items():
-            if name not in restored.queries:
-                restored.query(query.sql, name)
-            elif restored.queries[name].sql != query.sql:
-                raise UsageError(
-                    f"Expected query `{name}` as it was when its state was saved, found another text: "
-                    "give it another name"
-                )
+        carry_on(engine, restored)
+        check_rows(engine, restored)
         return restored
 
     def _make(self) -> penstock.Engine:
@@ -75,31 +70,28 @@ class Setup:
         return engine
 
 
-def check_declared(now: penstock.Engine, before: penstock.Engine) -> None:
-    """Refuses streams and tables that are not those of a saved engine, which would go on with its own."""
-    for kind, found, saved in (
-        ("streams", now.streams, before.streams),
-        ("tables", now.tables, before.tables),
-    ):
-        if found != saved:
-            raise UsageError(f"Expected the {kind} of the saved state, {show(saved)}, found {show(found)}")
-    for name in now.streams:
-        timed, was = timing(now, name), timing(before, name)
-        if timed != was:
-            raise UsageError(f"Expected the watermark of `{name}` that was saved, {was}, found {timed}")
-    check_rows(now, before)
+def take_watermark(engine: penstock.Engine, watermark_us: int) -> None:
+    """Spark's watermark is a promise, but it is made of all rows, those too far ahead too.
+
+    So a stream that says how far ahead a row may be hears of it no further than the rows that were taken.
+    """
+    limited = [stream for stream in engine.streams if engine.ahead(stream) is not None]
+    if not limited:
+        engine.advance(watermark_us)
+        return
+    for stream in engine.streams:
+        if stream not in limited:
+            engine.advance(watermark_us, stream)
+        elif (latest := engine.latest(stream)) is not None:
+            engine.advance(min(watermark_us, latest), stream)
 
 
-def timing(engine: penstock.Engine, stream: str) -> str:
-    """`ts less 2 seconds`: the time of a stream's rows, and how late one may be."""
-    slack_us = engine.slack(stream) // datetime.timedelta(microseconds=1)
-    return f"`{engine.time_column(stream)}{f' less {write_duration(slack_us)}' if slack_us else ''}`"
-
-
-def show(relations: Mapping[str, pa.Schema]) -> str:
-    """`s (ts timestamp[us], x int64)`."""
-    written = [
-        f"{name} ({', '.join(f'{field.name} {field.type}' for field in schema)})"
-        for name, schema in relations.items()
-    ]
-    return f"`{', '.join(written)}`" if written else "none"
+def check_keywords(options: Mapping[str, Any]) -> None:
+    """Refuses what is no keyword of Engine, and the one that does not outlast a process."""
+    known = [name for name in inspect.signature(penstock.Engine).parameters if name != "scheduler"]
+    for name in options:
+        if name == "scheduler":
+            raise UsageError("Expected no `scheduler` in `engine`, found one: it is not saved with the state")
+        if name not in known:
+            hint = did_you_mean(name, known) or ""
+            raise UsageError(f"Expected a keyword of Engine in `engine`, found `{name}`. {hint}".rstrip())

@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +31,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from .at_hand import EnginesAtHand
+from .dropped import dropped_by, warn
 from .outputs import folder_name
+from .owner import Owner
 from .request import Request
-from .running_batch import QUERY_ID
+from .running_batch import BATCH_ID, QUERY_ID
 from .saved_states import SavedStates
 from .schema import declare_stream, label_instants
+from .settle import settle
 from .split_batch import split_batch
 from .start_engine import Setup
 from .table_rows import TableFiles
@@ -42,7 +46,6 @@ from .table_rows import TableFiles
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-BATCH_ID = "streaming.sql.batchId"
 ASIDE = "rows"
 
 _at_hand = EnginesAtHand()
@@ -83,6 +86,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
             if writer is None:
                 writer = pa.ipc.new_stream(path, batch.schema)
             writer.write_batch(batch)
+        settle("aside")
         if writer is None:
             return RowsAside("", query_id)
         writer.close()
@@ -96,12 +100,15 @@ class EngineFeed(DataSourceStreamArrowWriter):
         tables = tuple(one.stamps() for one in self._tables.values())
         engine = _at_hand.take(self._folder, (self._asked, tables, batchId - 1))
         if engine is None:
+            if query_id is not None:
+                states.claim.make(Owner.of_query(query_id), lambda _: True)
             engine = self._setup.go_on(states.load(batchId, query_id))
+        before, untimed = dropped_by(engine, {}), Counter[str]()
         # 2. the rows, in time order
         parts = [pa.ipc.open_stream(one.path).read_all() for one in aside if one.path]
         if parts:
             table = pa.concat_tables(parts)
-            for stream, rows in split_batch(table, self._setup.time_columns).items():
+            for stream, rows in split_batch(table, self._setup.time_columns, untimed).items():
                 engine.push(stream, rows)
         # 3. results, then state
         for name, query in engine.queries.items():
@@ -109,6 +116,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
                 Path(self._output, f"query={folder_name(name)}", f"batch={batchId}"), query.results()
             )
         states.save(engine, batchId, query_id)
+        warn(before, dropped_by(engine, untimed), f"Batch {batchId}")
         _at_hand.keep(self._folder, (self._asked, tables, batchId), engine)
         shutil.rmtree(Path(self._folder, ASIDE), ignore_errors=True)  # also what failed tasks have left
 
