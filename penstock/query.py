@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,15 +22,30 @@ if TYPE_CHECKING:
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
-Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
-"""Of hopping queries: modes and execution, as they were forced."""
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """What is otherwise chosen by cost, as it is forced of a query; of an engine, of those that do not."""
+
+    modes: str | Mapping[str, str] = "auto"
+    execution: str = "waat"
+    sharing: str = "auto"
+    expiry: str = "auto"
+    index: tuple[str | None, str | None] = (None, None)
+
+    def differing(self, usual: Forced) -> dict[str, str]:
+        """What differs from what the engine was told, in words."""
+        words = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
+        if "index" in words:
+            words["index"] = ", ".join(dict.fromkeys(kind or "auto" for kind in self.index))
+        return {name: str(value) for name, value in words.items()}
 
 
 class Query:
     """A continuous query at work; made by `Engine.query` or CREATE QUERY."""
 
     def __init__(
-        self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool, hopping: Hopping
+        self, engine: Engine, bound: logical.Query, pipeline: Pipeline, counting: bool, forced: Forced
     ) -> None:
         self._engine = engine
         self._bound = bound
@@ -38,7 +54,7 @@ class Query:
         self._replanned_from: tuple[int | None] | None = None
         """From when on it was exact before its plan was changed for another of the same answer, or from when
         on it has the answer of its new windows."""
-        self._hopping = hopping
+        self._forced = forced
         self._decided: HoppingPlan | None = None
         """How a hopping query runs, and what else there was."""
         self._next_decided: tuple[PlanNode, HoppingPlan] | None = None
