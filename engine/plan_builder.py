@@ -123,7 +123,6 @@ class PlanBuilder:
     def connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
         """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
         queue.punctuation = outlet.punctuation
-        queue.closed = outlet.closed
         if isinstance(node, SourceNode | TableNode):
             queue.columns = node.columns
         if isinstance(node, SourceNode | TableNode | IncrementalNode):
@@ -136,6 +135,7 @@ class PlanBuilder:
             queue.put(held)
             pipeline.is_filled = True
             pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
+        queue.closed = outlet.closed  # behind what is there already
 
 
 def first_hop_of(hops: Hops, streams: list[Ingest], began: int) -> int | None:
