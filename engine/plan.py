@@ -153,13 +153,16 @@ class CommonJoin:
     """What joins must have in common to share their state: streams, keys, condition; kinds of window where
     rows are kept by one measure of age only.
 
-    `owner` is the query that shares with nobody; None: any query may join in.
+    `owner` is the query that shares with nobody; None: any query may join in. strategy, and the indexes of
+    left and right: as all its queries force them; None: as the engine was told.
     """
 
     left: CommonSide
     right: CommonSide
     condition: Band | None
     owner: str | None = None
+    strategy: str | None = None
+    indexes: tuple[str | None, str | None] | None = None
 
     @property
     def sides(self) -> tuple[CommonSide, CommonSide]:
@@ -174,6 +177,7 @@ class CommonManyJoin:
     variables: tuple[tuple[int, ...], ...]
     bands: tuple[Between, ...] = ()
     owner: str | None = None
+    strategy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

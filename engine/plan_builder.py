@@ -135,7 +135,7 @@ class PlanBuilder:
             queue.put(held)
             pipeline.is_filled = True
             pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
-        queue.closed = outlet.closed
+        queue.closed = outlet.closed  # behind what is there already
 
 
 def first_hop_of(hops: Hops, streams: list[Ingest], began: int) -> int | None:

@@ -80,7 +80,8 @@ class Runtime:
         scheduler: Scheduler | None = None,
         on_failure: Callable[[str], None] = nobody_told,
     ) -> None:
-        """`strategy`: the form of common joins; `arrange` says how one should keep its rows.
+        """`strategy`: the form of common joins whose queries force none; `arrange` says how one should keep
+        its rows.
 
         `on_failure` is told the name of a query that was stopped by an error.
         """
@@ -497,15 +498,16 @@ class Runtime:
         types = [stream.schema.types for stream in streams]
         queues = [queue for _, queue in taps]
         name = common.owner or f"join {next(self._group_numbers)}"
+        strategy = common.strategy or self._strategy
         form: Form
         if isinstance(common, CommonManyJoin):
-            form = build_many(self._strategy, common, types, queues, name, self._fail_member)
+            form = build_many(strategy, common, types, queues, name, self._fail_member)
         else:
             form = build_form(
-                self._strategy, common, (types[0], types[1]), (queues[0], queues[1]), name,
+                strategy, common, (types[0], types[1]), (queues[0], queues[1]), name,
                 self._arrange, self._fail_member, partial(self._refresh, common),
             )  # fmt: skip
-        group = self.groups[common] = Group(name, common, self._strategy, form, taps)
+        group = self.groups[common] = Group(name, common, strategy, form, taps)
         group.changed = partial(self._sync, group)
         return group
 

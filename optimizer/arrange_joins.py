@@ -58,7 +58,10 @@ LEAVE_BY_KEY = 0.8  # and above which they are found again
 
 
 class Arranger:
-    """Arranges the joins of an engine. `forced` are indexes of left and right, None where cost decides."""
+    """Arranges the joins of an engine. `forced` are indexes of left and right, None where cost decides.
+
+    Both these and `sharing` are for joins whose queries force nothing else.
+    """
 
     def __init__(
         self, sharing: str, forced: tuple[str | None, str | None], rates: Rates, weights: Weights
@@ -75,13 +78,14 @@ class Arranger:
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
-        is_due = self._sharing == "auto" and self._is_due(join)
+        sharing = self._strategy(join)
+        is_due = sharing == "auto" and self._is_due(join)
         if self._by_kinds(join, seen, is_due):
             return replace(join.arrangement, parting="kinds")
         if join.is_first_look and not by_key:
             return self._after_first_look(join, seen)
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
-        match self._sharing:
+        match sharing:
             case "pull-up" | "push-down":
                 return Arrangement(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
@@ -96,11 +100,20 @@ class Arranger:
             return measure_join(join, estimate_common(join.members[:1], join.common, self._rates))
         return estimate_common(join.members, join.common, self._rates)
 
+    def _strategy(self, join: WindowJoin) -> str:
+        return join.common.strategy or self._sharing
+
+    def _indexes(self, join: WindowJoin) -> tuple[str | None, str | None]:
+        """Indexes that are forced, of the join's sides."""
+        if join.common.indexes is not None:
+            return join.common.indexes
+        return self._forced[::-1] if join.members[0].node.swapped else self._forced
+
     def _kinds(self, join: WindowJoin, seen: JoinEstimate) -> tuple[str, str]:
         """An index for each window, that of the longest of all members."""
         kinds = []
         counts = len(join.members) > 1 and bool(join.roster.counting.all())
-        forced = self._forced[::-1] if join.members[0].node.swapped else self._forced
+        forced = self._indexes(join)
         condition = join.common.condition
         for side, direction, force in zip(join.sides, (seen.by_right, seen.by_left), forced, strict=True):
             if counts and force is None and condition == EQUALITY:
@@ -117,7 +130,7 @@ class Arranger:
     def _counts_by_key(self, join: WindowJoin, seen: JoinEstimate) -> bool:
         """Whether pairs should be counted by key and not found, as far as the join can do that."""
         roster, weights = join.roster, self._weights
-        if join.common.condition != EQUALITY or not roster.counting.all() or any(self._forced):
+        if join.common.condition != EQUALITY or not roster.counting.all() or any(self._indexes(join)):
             return False
         if roster.is_mixed:
             return False
@@ -134,7 +147,7 @@ class Arranger:
     def _by_kinds(self, join: WindowJoin, seen: JoinEstimate, is_due: bool) -> bool:
         """Whether RANGE and ROWS windows should have joins of their own, where queries have both."""
         common, roster = join.common, join.roster
-        if self._sharing != "auto" or not roster.is_mixed:
+        if self._strategy(join) != "auto" or not roster.is_mixed:
             return False
         if not seen.measured or not (is_due or join.is_first_look):
             return common in self._parted
@@ -174,12 +187,13 @@ class Arranger:
         if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW, False
         now = still_there(join.arrangement.ends, join.roster)
-        if self._sharing == "auto" and not is_due:
+        is_auto = self._strategy(join) == "auto"
+        if is_auto and not is_due:
             return now, False
         load = workload_of(join.members, join.sides, seen)
         cheapest = cpu_opt_ends(load, self._weights, kinds)
         merged = ends_in_units(cheapest, join, seen)
-        if self._sharing != "auto":
+        if not is_auto:
             return merged, False
         delivers = not join.roster.counting.all()
         may_part = seen.measured and may_run_apart(join)
@@ -199,7 +213,7 @@ class Arranger:
 
     def _after_first_look(self, join: WindowJoin, seen: JoinEstimate) -> Arrangement:
         """Only what would be far too slow is changed so soon: pairs that are found for nobody."""
-        if self._sharing != "auto" or not seen.measured or not may_run_apart(join):
+        if self._strategy(join) != "auto" or not seen.measured or not may_run_apart(join):
             return join.arrangement
         load = workload_of(join.members, join.sides, seen)
         names = ("mem-opt", "unshared")

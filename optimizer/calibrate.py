@@ -51,7 +51,7 @@ from .calibrate_given import given_times
 from .calibrate_hopping import hopping_weights
 from .calibrate_slices import slice_pair_time, slice_times
 from .cost import ACCESSES, OURS
-from .share_joins import share_join
+from .share_joins import JoinForm, share_join
 from .sharing_cost import DEALT_TO
 from .weights import Weights
 
@@ -281,7 +281,7 @@ def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Express
         window, keys = Window("range", number * gap_us), (Column(SqlType.BIGINT, 1),)
         left, right = (SideNode(window, one, keys, (), "scan") for one in (predicate, None))
         sources = SourceNode("a", types), SourceNode("b", types)
-        plans.append(share_join(JoinNode(*sources, left, right, EQUALITY), None))
+        plans.append(share_join(JoinNode(*sources, left, right, EQUALITY), JoinForm()))
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:

@@ -22,7 +22,7 @@ from .bind import bind_query
 from .catalog import Catalog, ColumnDef, StreamDef
 from .parse import parse_query
 from .plan_query import plan_query
-from .share_joins import share_joins
+from .share_joins import JoinForm, share_joins
 
 NAMES = ("ts", "k", "v")
 TYPES = (SqlType.TIMESTAMP, SqlType.BIGINT, SqlType.DOUBLE)
@@ -83,7 +83,7 @@ def run(reader: str, way: Approach, tables: dict[str, pa.Table], clock: Clock, a
     planned = plan_query(bound, lambda node: node, False, way)
     fields = [pa.field("_ts", pa.timestamp("us")), pa.field("_diff", pa.int8())]
     fields += [pa.field(field.name, ARROW_TYPES[field.type]) for field in bound.fields]
-    node = share_joins(planned.node, None)
+    node = share_joins(planned.node, JoinForm())
     runtime.add_query("q", node, pa.schema(fields), True, True, planned.netting, way)
     began = clock()
     for start in range(0, tables["a"].num_rows, WINDOW_ROWS):

@@ -24,7 +24,7 @@ from penstock.engine.window import Window
 
 from .calibrate_hopping import bounded
 from .chain_cost import Given, giving_costs
-from .share_joins import share_join
+from .share_joins import JoinForm, share_join
 from .weights import Weights
 from .workload import QueryLoad, Workload, independent
 
@@ -89,7 +89,9 @@ def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Clock, arr
     key = (Column(SqlType.BIGINT, 1),)
     for n, window in enumerate(windows):
         side = SideNode(Window("range", window), None, key, (), "scan")
-        runtime.add_query(f"q{n}", share_join(JoinNode(*sources, side, side, EQUALITY), None), schema, False)
+        runtime.add_query(
+            f"q{n}", share_join(JoinNode(*sources, side, side, EQUALITY), JoinForm()), schema, False
+        )
     rng = np.random.default_rng(1)
     ts = GAP_US * np.arange(1, 2 * WINDOW_ROWS + 1)
     tables = [

@@ -36,7 +36,7 @@ from .modes import Forced, Form, fill_modes, forced_modes
 from .parse import parse_query
 from .plan_query import plan_query
 from .separate_joins import separate_joins
-from .share_joins import share_joins
+from .share_joins import JoinForm, share_joins
 from .statistics import Rates
 from .weights import Weights
 
@@ -225,7 +225,7 @@ def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[f
     changes = [pa.field("_diff", pa.int8())] if query.emit == "delta" else []
     fields = [pa.field("_ts", pa.timestamp("us")), *changes]
     fields += [pa.field(field.name, ARROW_TYPES[field.type]) for field in query.fields]
-    node = share_joins(planned.node, None)
+    node = share_joins(planned.node, JoinForm())
     pipeline = runtime.add_query(
         "q", node, pa.schema(fields), False, bool(changes), planned.netting, planned.approach
     )

@@ -72,10 +72,7 @@ class Explainer:
         analyze: bool,
         take: Take,
         others_by_kind: OthersByKind,
-        expiry: str = "auto",
     ) -> None:
-        """`expiry`: as the engine was told."""
-        self._forced_expiry = expiry
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
@@ -89,10 +86,13 @@ class Explainer:
         exact_from: datetime.datetime | None,
         decided: HoppingPlan | None = None,
         shown: Mapping[str, Assigned] | None = None,
+        expiry: str = "auto",
+        forced: Mapping[str, str] | None = None,
     ) -> Description:
         """A query and everything below it; exact_from: None if from the start, the latest time if not yet.
 
-        shown: of a hopping query, the operators with what they have shown while running.
+        shown: of a hopping query, the operators with what they have shown while running. expiry: as it is
+        forced. forced: what this query forces and others do not.
         """
         numbers = itertools.count()
         plan = self._node(pipeline.plan, pipeline, numbers, 0, pipeline)
@@ -105,7 +105,10 @@ class Explainer:
         top = Description(f"{pipeline.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
         top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
         if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
-            self._expiry(top, pipeline)
+            self._expiry(top, pipeline, expiry == "auto")
+        if forced:
+            top.lines.append("forced: " + ", ".join(f"{name} {value}" for name, value in forced.items()))
+            top.data["forced"] = dict(forced)
         if decided is not None:
             explain_hopping(top, decided, shown or {})
         if pipeline.error is not None:
@@ -121,10 +124,9 @@ class Explainer:
             top.data["results"] = pipeline.count
         return top
 
-    def _expiry(self, top: Description, pipeline: Pipeline) -> None:
+    def _expiry(self, top: Description, pipeline: Pipeline, is_auto: bool) -> None:
         """How an incremental query hears of expiry, and what that costs by what its join has shown."""
         top.data["expiry"] = pipeline.approach
-        is_auto = self._forced_expiry == "auto"
         top.lines.append(f"expiry {'auto: ' if is_auto else ''}{pipeline.approach}")
         load = measure_join(pipeline) if is_auto else None
         if load is not None and load.pairs >= MIN_PAIRS:

@@ -378,8 +378,8 @@ def why_it_stays(costs: dict[str, StrategyCost], runs: str) -> list[str]:
         return []
     least = min(cheaper, key=lambda name: costs[name].cores)
     return [
-        f"{runs} runs: auto goes over to {least}, which keeps "
-        f"{costs[least].state_rows / costs[runs].state_rows:.2f} times its rows, only when that saves "
+        f"{runs} runs: auto goes over to {least} "
+        f"({costs[least].state_rows / costs[runs].state_rows:.2f} times its rows) only when that saves "
         f"{ENTER_GAIN:.0%} at measured rates"
     ]
 

@@ -8,7 +8,7 @@ stream: with these, windows must also be of the same kind.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, islice, permutations, product
 
 from penstock.engine.expression import Column, Expression, rewrite
@@ -35,21 +35,47 @@ ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or 
 MOST_FORMS = 1_000  # of a join of a stream with itself, of which one is the normal one
 
 
-def share_joins(node: PlanNode, owner: str | None, by_kind: bool = False) -> PlanNode:
-    """The plan with its joins taken from joins in common; with an owner, from joins nobody else is in.
+Indexes = tuple[str | None, str | None]
+"""Of left and right; None: chosen by cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinForm:
+    """Which joins a query may share: with an owner, those nobody else is in; else those of the same strategy
+    and indexes, None where a query leaves them to the engine.
 
     by_kind: RANGE and ROWS windows of a stream do not share.
     """
+
+    owner: str | None = None
+    by_kind: bool = False
+    strategy: str | None = None
+    indexes: Indexes | None = None
+
+    @classmethod
+    def of(cls, name: str, sharing: str, indexes: Indexes, usual: tuple[str, Indexes]) -> JoinForm:
+        """That of a query; usual: strategy and indexes that the engine was told."""
+        owner = name if sharing == "unshared" else None
+        return cls(
+            owner,
+            owner is not None or sharing in ONE_MEASURE,
+            None if sharing == usual[0] else sharing,
+            None if indexes == usual[1] else indexes,
+        )
+
+
+def share_joins(node: PlanNode, form: JoinForm) -> PlanNode:
+    """The plan with its joins taken from joins in common."""
     match node:
         case JoinNode():
-            return share_join(node, owner, by_kind or owner is not None)
+            return share_join(node, form)
         case ManyJoinNode():
-            return share_many(node, owner)
+            return share_many(node, form)
         case _:
-            return map_inputs(node, lambda part: share_joins(part, owner, by_kind))
+            return map_inputs(node, lambda part: share_joins(part, form))
 
 
-def share_join(node: JoinNode, owner: str | None, by_kind: bool = False) -> MemberNode:
+def share_join(node: JoinNode, form: JoinForm) -> MemberNode:
     """A join as a member of what it has in common with others."""
     sources = node.left, node.right
     sides = tuple(
@@ -66,16 +92,18 @@ def share_join(node: JoinNode, owner: str | None, by_kind: bool = False) -> Memb
         if band == EQUALITY:
             keys.sort(key=lambda pair: (spelled(pair[0]), spelled(pair[1])))
         names = streams[::-1] if swapped else streams
-        kinds = (one.window.kind, two.window.kind) if by_kind else (None, None)
+        kinds = (one.window.kind, two.window.kind) if form.by_kind else (None, None)
+        indexes = form.indexes[::-1] if swapped and form.indexes is not None else form.indexes
         left = CommonSide(names[0], kinds[0], tuple(a for a, _ in keys))
         right = CommonSide(names[1], kinds[1], tuple(b for _, b in keys))
-        common = CommonJoin(left, right, band.mirrored() if swapped and band is not None else band, owner)
+        condition = band.mirrored() if swapped and band is not None else band
+        common = CommonJoin(left, right, condition, form.owner, form.strategy, indexes)
         members = tuple(MemberSide(side.window, side.predicate, side.columns) for side in (one, two))
         forms.append((normal_order(common), MemberNode(node, common, members, swapped)))
-    return min(forms, key=lambda form: form[0])[1]
+    return min(forms, key=lambda one: one[0])[1]
 
 
-def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
+def share_many(node: ManyJoinNode, form: JoinForm) -> MemberNode:
     """A join of many streams as a member of what it has in common with others."""
     sides = [over_stream(side, source) for side, source in zip(node.sides, node.inputs, strict=True)]
     streams = [source.stream for source in node.inputs if isinstance(source, SourceNode)]
@@ -103,12 +131,13 @@ def share_many(node: ManyJoinNode, owner: str | None) -> MemberNode:
         ]
         bands.sort(key=order_of_band)
         forms.append((variables, list(map(order_of_band, bands)), order, bands))
-    variables, _, order, bands = min(forms, key=lambda form: form[:3])
+    variables, _, order, bands = min(forms, key=lambda one: one[:3])
     common = CommonManyJoin(
         tuple(CommonSide(streams[i], sides[i].window.kind, tuple(k for _, k, _ in keys[i])) for i in order),
         variables,
         tuple(dict.fromkeys(bands)),
-        owner,
+        form.owner,
+        form.strategy,
     )
     members = tuple(MemberSide(sides[i].window, sides[i].predicate, sides[i].columns) for i in order)
     return MemberNode(node, common, members, order=tuple(map(order.index, range(len(sides)))))
@@ -144,6 +173,7 @@ def normal_order(common: CommonJoin) -> tuple[object, ...]:
     return (
         *((side.stream, side.kind or "", tuple(map(spelled, side.keys))) for side in common.sides),
         bounds,
+        tuple(kind or "" for kind in common.indexes or ()),
     )
 
 

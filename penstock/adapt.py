@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.plan import PlanNode
     from penstock.optimizer.assign_modes import Assigned
     from penstock.optimizer.plan_query import Planned
-    from penstock.query import Query
+    from penstock.query import Forced, Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
 MOST_ROWS = (
@@ -56,7 +56,7 @@ class Adapter:
         self._hopping: dict[str, Query] = {}
         """Those whose modes are ours to choose."""
         self._expiring: dict[str, Query] = {}
-        """Those that read a join and hear of expiry."""
+        """Those that read a join and hear of expiry in a way that is ours to choose."""
         self._due: list[str] = []
         """Those of them whose way of expiry is still to be thought over."""
         self._windows: dict[str, Windows] = {}
@@ -70,7 +70,7 @@ class Adapter:
 
     def add(self, query: Query, plan: Planned) -> None:
         """A query has begun; plan: that which it would have alone."""
-        if query._watch is not None and query._hopping[0] == "auto":
+        if query._watch is not None and query._forced.modes == "auto":
             self._hopping[query.name] = query
         self._note_expiry(query, plan)
         self._count_windows(query, plan, query._pipeline.plan)
@@ -85,13 +85,14 @@ class Adapter:
         """Of a query that is to have other windows, the plan; `plan` is that which it would have alone."""
         self._forget_windows(query)
         self._note_expiry(query, plan)
-        planned = self._engine._with_others(query.name, plan)
+        planned = self._engine._with_others(plan, query._forced)
         self._count_windows(query, plan, planned.node)
         return planned
 
     def _note_expiry(self, query: Query, plan: Planned) -> None:
         """Whether there is a choice in how it hears of expiry."""
-        if query._bound.hop is None and reads_expiring_join(plan.node):
+        is_free = query._bound.hop is None and query._forced.expiry == "auto"
+        if is_free and reads_expiring_join(plan.node):
             self._expiring[query.name] = query
         else:
             self._expiring.pop(query.name, None)
@@ -103,9 +104,9 @@ class Adapter:
                 self._on_stream[stream][windows.readers] -= 1
                 self._on_stream[stream] += Counter()  # without those that are none
 
-    def share_windows(self, name: str, plan: PlanNode, approach: Approach) -> PlanNode:
+    def share_windows(self, plan: PlanNode, approach: Approach, forced: Forced) -> PlanNode:
         """The plan with its windows kept in common; as it is if it is better off alone, and is alone."""
-        if self._engine._sharing == "unshared" or approach != "promises":
+        if forced.sharing == "unshared" or approach != "promises":
             return plan
         if not keeps_rows(plan):
             return plan
@@ -132,7 +133,7 @@ class Adapter:
     def _count_windows(self, query: Query, alone: Planned, plan: PlanNode) -> None:
         """Note the windows of a query, by the plan that it would have alone, and whether it has that. Who had
         the only ones may go over."""
-        if self._engine._sharing == "unshared" or alone.approach != "promises":
+        if query._forced.sharing == "unshared" or alone.approach != "promises":
             return
         if not keeps_rows(alone.node):
             return
@@ -170,10 +171,10 @@ class Adapter:
             return
         decided = query._how()
         planned = engine._plan(
-            query._bound, query._counting, query.name, None, query._hopping,
+            query._bound, query._counting, query.name, None, query._forced,
             None if decided is None else lambda *_: decided,
         )  # fmt: skip
-        planned = engine._with_others(query.name, planned)
+        planned = engine._with_others(planned, query._forced)
         if not query.count and not any(runtime.streams[one].rows_in for one in query.streams):
             runtime.start_again(query.name, planned.node)
             return
@@ -208,9 +209,8 @@ class Adapter:
         for group in self._engine._runtime.groups.values():
             for join in group.joins:
                 join.reconsider()
-        if self._engine._expiry == "auto":
-            self._due = list(dict.fromkeys([*self._due, *self._expiring]))  # who has waited first
-            self._look_at_expiry()
+        self._due = list(dict.fromkeys([*self._due, *self._expiring]))  # who has waited first
+        self._look_at_expiry()
 
     def _look_at_expiry(self) -> None:
         """Think over ways of expiry, of as many queries as a push may wait for."""
@@ -232,7 +232,7 @@ class Adapter:
         if found is None:
             return
         planned = engine._plan(
-            query._bound, query._counting, query.name, None, query._hopping, lambda *_: found
+            query._bound, query._counting, query.name, None, query._forced, lambda *_: found
         )
         planned = self.alter(query, planned)
         query._keep_complete_from()
@@ -250,7 +250,8 @@ class Adapter:
         approach = choose_expiry(pipeline, engine._weights)
         if approach == pipeline.approach or engine._runtime.is_replanned(query.name):
             return
-        planned = self.alter(query, engine._plan(query._bound, query._counting, query.name, approach))
+        planned = engine._plan(query._bound, query._counting, query.name, approach, query._forced)
+        planned = self.alter(query, planned)
         query._keep_complete_from()
         engine._runtime.replan(query.name, planned.node, approach, complete_from)
 

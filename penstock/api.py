@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.engine.errors import BindError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
-from penstock.query import Hopping, Queries, Query
+from penstock.query import Forced, Queries, Query
 from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
 
 if TYPE_CHECKING:
@@ -83,29 +83,24 @@ class Engine:
         from penstock.optimizer.catalog import Catalog
         from penstock.optimizer.statistics import Rates
         from penstock.optimizer.weights import load
-        from penstock.options import check_index, check_modes, check_option, check_seconds
+        from penstock.options import check_forced, check_option, check_seconds
         from penstock.running_clock import RunningClock
 
         compile_notice.listen()
-        check_option("sharing", sharing)
-        check_option("expiry", expiry)
-        check_modes(modes)
-        check_option("execution", execution)
+        self._forced = check_forced(
+            Forced(), modes=modes, execution=execution, sharing=sharing, expiry=expiry, index=index
+        )
         check_option("optimize", optimize)
         check_seconds("deadlock_after_s", deadlock_after_s)
         check_option("late", late)
         self._optimize = optimize
         self._late = late
-        self._hopping: Hopping = modes, execution
-        self._index = check_index(index)
         self._weights = weights or load()
         self._forced_weights = weights
         self._rates = Rates()
-        self._sharing = sharing
-        self._expiry = expiry
         self._panes = panes
         self._multiway = multiway
-        arrange = Arranger(sharing, self._index, self._rates, self._weights)
+        arrange = Arranger(sharing, self._forced.index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
@@ -140,26 +135,29 @@ class Engine:
         count_only: bool = False,
         modes: str | Mapping[str, str] | None = None,
         execution: str | None = None,
+        sharing: str | None = None,
+        expiry: str | None = None,
+        index: str | tuple[str, str] | None = None,
     ) -> Query:
         """Start a query. With `count_only` results are counted and never made, which is cheaper.
 
         `modes` forces the mode of all operators of a hopping query, or of some by the names EXPLAIN shows.
+        The others are the engine's keywords, for this query: it shares joins with those that force the same.
         A subscriber is given a query that begins when the running call is done.
         """
         from penstock.optimizer.parse import parse_query
-        from penstock.options import check_modes, check_option
+        from penstock.options import check_forced
 
         require_text("the text of a query", sql)
         if name is not None:
             require_text("a name", name)
             if not name.strip():
                 raise UsageError(f"Expected a name, found `{name}`")
-        hopping = self._hopping[0] if modes is None else modes, execution or self._hopping[1]
-        check_modes(hopping[0])
-        check_option("execution", hopping[1])
+        asked = {"modes": modes, "execution": execution, "sharing": sharing, "expiry": expiry, "index": index}
+        asked = {option: value for option, value in asked.items() if value is not None}
+        forced = check_forced(self._forced, **asked)
         query = Query(self, name or self._free_name(), count_only)
-        is_forced = (modes, execution) != (None, None)
-        self._query(query, parse_query(sql), hopping, is_named=name is not None, is_forced=is_forced)
+        self._query(query, parse_query(sql), forced, asked, is_named=name is not None)
         return query
 
     @turn
@@ -175,12 +173,13 @@ class Engine:
         self,
         query: Query,
         statement: statements.SelectStatement,
-        hopping: Hopping,
+        forced: Forced,
+        asked: Mapping[str, object],
         is_named: bool,
-        is_forced: bool,
     ) -> None:
-        """Start a query that somebody holds already."""
+        """Start a query that somebody holds already; `asked` was forced of it alone."""
         from penstock.optimizer.bind import bind_query
+        from penstock.options import refuse_unused
 
         try:
             self._refuse_closed("a query can be started")
@@ -189,12 +188,13 @@ class Engine:
                     raise BindError(f"Expected a new name, found a query `{query.name}` already")
                 query._name = self._free_name()
             bound = bind_query(statement, self._catalog)
-            if bound.hop is None and is_forced:
+            if bound.hop is None and not asked.keys().isdisjoint(("modes", "execution")):
                 raise UsageError(
                     "Expected modes and execution with a query that has HOP BY, found one without"
                 )
-            planned = self._plan(bound, query._counting, query.name, None, hopping)
-            self._start(query.name, bound, planned, query._counting, hopping, query)
+            planned = self._plan(bound, query._counting, query.name, None, forced)
+            refuse_unused(asked, planned.node)
+            self._start(query.name, bound, planned, query._counting, forced, query)
         except Exception as error:
             query._could_not_begin(error)
             raise
@@ -319,9 +319,7 @@ class Engine:
         from penstock.optimizer.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
-        explainer = Explainer(
-            self._rates, self._weights, analyze, shared.take, shared.others_by_kind, self._expiry
-        )
+        explainer = Explainer(self._rates, self._weights, analyze, shared.take, shared.others_by_kind)
         queries = [
             explainer.query(
                 query._bound,
@@ -329,6 +327,8 @@ class Engine:
                 query.complete_from,
                 query._how(),
                 self._adapter.shown(query) if analyze else {},
+                query._forced.expiry,
+                query._forced.differing(self._forced),
             )
             for query in self._queries.values()
         ]
@@ -365,8 +365,8 @@ class Engine:
             raise UsageError("Expected no rows yet, found some: plans adapt by themselves while rows flow")
         for query in list(self._queries.values()):
             self._drop(query.name)
-            planned = self._plan(query._bound, query._counting, query.name, None, query._hopping)
-            self._start(query.name, query._bound, planned, query._counting, query._hopping)
+            planned = self._plan(query._bound, query._counting, query.name, None, query._forced)
+            self._start(query.name, query._bound, planned, query._counting, query._forced)
 
     # -- checkpoints --------------------------------------------------------------------------------
 
@@ -414,13 +414,13 @@ class Engine:
         >>> Engine(sharing="chain").options["sharing"]
         'chain'
         """
-        modes, execution = self._hopping
+        forced = self._forced
         return {
-            "index": tuple(kind or "auto" for kind in self._index),
-            "sharing": self._sharing,
-            "expiry": self._expiry,
-            "modes": modes,
-            "execution": execution,
+            "index": tuple(kind or "auto" for kind in forced.index),
+            "sharing": forced.sharing,
+            "expiry": forced.expiry,
+            "modes": forced.modes,
+            "execution": forced.execution,
             "optimize": self._optimize,
             "late": self._late,
             "deadlock_after_s": self._deadlock_after_s,
@@ -466,7 +466,7 @@ class Engine:
         counting: bool,
         name: str,
         approach: Approach | None = None,
-        hopping: Hopping | None = None,
+        forced: Forced | None = None,
         decide: Decide | None = None,
     ) -> Planned:
         from dataclasses import replace
@@ -475,16 +475,17 @@ class Engine:
         from penstock.optimizer.choose_expiry import first_expiry
         from penstock.optimizer.choose_indexes import choose_indexes
         from penstock.optimizer.plan_query import plan_query
-        from penstock.optimizer.share_joins import ONE_MEASURE, share_joins
+        from penstock.optimizer.share_joins import JoinForm, share_joins
         from penstock.optimizer.share_selects import share_selects
         from penstock.optimizer.statistics import estimate_join
 
-        def choose(node: JoinNode) -> JoinNode:
-            return choose_indexes(node, estimate_join(node, self._rates), self._weights, self._index)
+        forced = forced or self._forced
 
-        owner = name if self._sharing == "unshared" else None
-        expiry = approach or first_expiry(self._expiry)
-        modes, execution = hopping or self._hopping
+        def choose(node: JoinNode) -> JoinNode:
+            return choose_indexes(node, estimate_join(node, self._rates), self._weights, forced.index)
+
+        usual = self._forced.sharing, self._forced.index
+        form = JoinForm.of(name, forced.sharing, forced.index, usual)
         if decide is None and bound.hop is not None:
             from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
 
@@ -493,22 +494,21 @@ class Engine:
             bound,
             choose,
             counting,
-            expiry,
-            modes,
-            execution,
+            approach or first_expiry(forced.expiry),
+            forced.modes,
+            forced.execution,
             decide,
             panes=self._panes,
             multiway=self._multiway,
-            owner=owner,
+            owner=form.owner,
         )
-        by_kind = self._sharing in ONE_MEASURE
-        return replace(planned, node=share_selects(share_joins(planned.node, owner, by_kind), owner))
+        return replace(planned, node=share_selects(share_joins(planned.node, form), form.owner))
 
-    def _with_others(self, name: str, plan: Planned) -> Planned:
+    def _with_others(self, plan: Planned, forced: Forced) -> Planned:
         """The plan with its windows kept together with those of the queries that are at work now."""
         from dataclasses import replace
 
-        return replace(plan, node=self._adapter.share_windows(name, plan.node, plan.approach))
+        return replace(plan, node=self._adapter.share_windows(plan.node, plan.approach, forced))
 
     def _start(
         self,
@@ -516,11 +516,12 @@ class Engine:
         bound: logical.Query,
         plan: Planned,
         counting: bool,
-        hopping: Hopping | None = None,
+        forced: Forced | None = None,
         query: Query | None = None,
     ) -> None:
         """`query`: who holds it already, if somebody does."""
-        alone, plan = plan, self._with_others(name, plan)
+        forced = forced or self._forced
+        alone, plan = plan, self._with_others(plan, forced)
         changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
         fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
@@ -528,7 +529,7 @@ class Engine:
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
         query = query or Query(self, name, counting)
-        query._begin(bound, pipeline, hopping or self._hopping)
+        query._begin(bound, pipeline, forced)
         query._decide_on(plan.decided)
         self._queries[name.lower()] = query
         self._adapter.add(query, alone)
@@ -545,9 +546,10 @@ class Engine:
         if not is_incremental(bound, self._multiway):
             query._replanned_from = None
             self._adapter.drop(query)  # it keeps no rows, whatever it did
-            self._runtime.alter_query(query.name, self._plan(bound, counting, query.name).node)
+            planned = self._plan(bound, counting, query.name, None, query._forced)
+            self._runtime.alter_query(query.name, planned.node)
             return
-        planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._hopping)
+        planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._forced)
         planned = self._adapter.alter(query, planned)
         query._decide_on(planned.decided)
         query._replanned_from = (MAX_TS,)

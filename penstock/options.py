@@ -1,11 +1,17 @@
-"""Keywords of the engine that force a choice which is otherwise made by cost."""
+"""Keywords of the engine, and of a query, that force a choice which is otherwise made by cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.errors import UsageError, did_you_mean
 from penstock.engine.indexes.build import INDEX_KINDS
+
+if TYPE_CHECKING:
+    from penstock.engine.plan import PlanNode
+    from penstock.query import Forced
 
 KNOWN = {
     "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu"),
@@ -15,6 +21,7 @@ KNOWN = {
     "optimize": ("exhaustive", "heuristic", "none"),
     "late": ("error", "drop"),
 }
+ONE_FORM = ("push-down", "chain", "chain-cpu")  # strategies for joins of two streams
 
 
 def closest(value: object, known: Sequence[str]) -> str:
@@ -29,6 +36,45 @@ def check_option(option: str, value: str) -> None:
     if value not in known:
         raise UsageError(
             f"Expected {option} to be one of {', '.join(known)}, found `{value}`{closest(value, known)}"
+        )
+
+
+def check_forced(usual: Forced, **asked: Any) -> Forced:
+    """What is usual, with what is asked for in its place, which must be known."""
+    for option, value in asked.items():
+        if option == "modes":
+            check_modes(value)
+        elif option == "index":
+            asked[option] = check_index(value)
+        else:
+            check_option(option, value)
+    return replace(usual, **asked)
+
+
+def refuse_unused(asked: Mapping[str, object], plan: PlanNode) -> None:
+    """What a query forces must be its to choose; with `auto`, and with `unshared`, it may be of no effect."""
+    from penstock.engine.build_operator import IncrementalNode
+    from penstock.engine.plan import CommonJoin, CommonManyJoin, MemberNode
+    from penstock.engine.plan_parts import plan_nodes
+
+    nodes = list(plan_nodes(plan))
+    joins = [type(node.common) for node in nodes if isinstance(node, MemberNode)]
+    needed = {
+        "sharing": ("a join through windows", bool(joins)),
+        "index": ("a join of two streams through windows", CommonJoin in joins),
+        "expiry": ("an answer that rows leave", any(isinstance(node, IncrementalNode) for node in nodes)),
+    }
+    for option, value in asked.items():
+        if option not in needed or value in ("auto", "unshared") or value == ("auto", "auto"):
+            continue
+        what, is_there = needed[option]
+        if not is_there:
+            raise UsageError(f"Expected a query that has {what} with {option}=`{value}`, found one without")
+    if asked.get("sharing") in ONE_FORM and CommonManyJoin in joins and CommonJoin not in joins:
+        known = [name for name in KNOWN["sharing"] if name not in ONE_FORM]
+        raise UsageError(
+            f"Expected sharing of a join of three or more streams to be one of {', '.join(known)}, "
+            f"found `{asked['sharing']}`"
         )
 
 

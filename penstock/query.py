@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,8 +23,23 @@ if TYPE_CHECKING:
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
 
-Hopping: TypeAlias = "tuple[str | Mapping[str, str], str]"
-"""Of hopping queries: modes and execution, as they were forced."""
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """What is otherwise chosen by cost, as it is forced of a query; of an engine, of those that do not."""
+
+    modes: str | Mapping[str, str] = "auto"
+    execution: str = "waat"
+    sharing: str = "auto"
+    expiry: str = "auto"
+    index: tuple[str | None, str | None] = (None, None)
+
+    def differing(self, usual: Forced) -> dict[str, str]:
+        """What differs from what the engine was told, in words."""
+        words = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
+        if "index" in words:
+            words["index"] = ", ".join(dict.fromkeys(kind or "auto" for kind in self.index))
+        return {name: str(value) for name, value in words.items()}
 
 
 class Query:
@@ -31,7 +47,7 @@ class Query:
 
     _bound: logical.Query
     _pipeline: Pipeline
-    _hopping: Hopping
+    _forced: Forced
 
     def __init__(self, engine: Engine, name: str, counting: bool) -> None:
         self._engine = engine
@@ -58,9 +74,9 @@ class Query:
         """The name it was given."""
         return self._name
 
-    def _begin(self, bound: logical.Query, pipeline: Pipeline, hopping: Hopping) -> None:
+    def _begin(self, bound: logical.Query, pipeline: Pipeline, forced: Forced) -> None:
         """From now on it is at work."""
-        self._bound, self._pipeline, self._hopping = bound, pipeline, hopping
+        self._bound, self._pipeline, self._forced = bound, pipeline, forced
         self._not_begun = None
 
     def _could_not_begin(self, error: Exception) -> None:

@@ -68,9 +68,9 @@ def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:
                     raise fail(BindError, f"Expected a query at work, found `{name}` stopped: {error}", where)
                 before = bound_queries.get(name.lower()) or engine._queries[name.lower()]._bound
                 counting = running is not None and running._counting
-                hopping = engine._hopping if running is None else running._hopping
+                forced = engine._forced if running is None else running._forced
                 bound = with_window(before, statement.window)
-                plans = [engine._plan(one, counting, name, None, hopping).node for one in (before, bound)]
+                plans = [engine._plan(one, counting, name, None, forced).node for one in (before, bound)]
                 if running is not None:
                     plans.append(running._pipeline.plan)
                 refuse_alter(before, plans, counting, where)

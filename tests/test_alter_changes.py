@@ -68,7 +68,8 @@ def drawn(draw: Any, windows: tuple[str, ...], emit: str, approach: str) -> Any:
     query = trees.tree(draw(st.integers(0, 4)))
     engine = make_engine(draw, approach, streams)
     if emit.startswith("HOP"):
-        engine._hopping = draw(st.sampled_from(MODES)), draw(st.sampled_from(["waat", "taat"]))
+        modes, execution = draw(st.sampled_from(MODES)), draw(st.sampled_from(["waat", "taat"]))
+        engine._forced = replace(engine._forced, modes=modes, execution=execution)
         engine._panes = draw(st.booleans())
     if not trees.references:
         return None

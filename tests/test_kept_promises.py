@@ -80,3 +80,14 @@ def push_at_random(engine: penstock.Engine, random: Random) -> None:
         ts = sorted(random.randint(now[stream], now[stream] + 8) for _ in range(random.randint(1, 5)))
         now[stream] = ts[-1]
         engine.push(stream, {"ts": ts, "k": [random.randint(0, 1) for _ in ts]})
+
+
+def test_a_table_that_a_late_query_reads_ends_behind_its_rows() -> None:
+    """Time has begun, so that the table is whole when the query comes."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE TABLE t (k BIGINT, v BIGINT)")
+    engine.push("t", {"k": [1, 2], "v": [3, 4]})
+    engine.push("a", {"ts": [1], "k": [1]})
+    query = engine.query("SELECT a.k, t.v FROM a [RANGE 5 us] LEFT JOIN t ON a.k = t.k")
+    engine.push("a", {"ts": [2], "k": [2]})
+    assert query.results()["v"].to_pylist() == [4]

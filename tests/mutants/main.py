@@ -51,15 +51,17 @@ def main() -> None:
     ]
     calls = learn_calls(tests, asked.learn)
     explained = read_explained()
-    edits = sample(asked.only or TARGETS, asked.sample, asked.seed)
+    edits = sample(asked.only or TARGETS, asked.sample, asked.seed)[asked.first - 1 :]
+    if asked.again is not None:
+        edits = survivors(asked.again)
     load(tests)
     counts: Counter[str] = Counter()
-    for number, edit in enumerate(edits, 1):
+    for number, edit in enumerate(edits, asked.first):
         outcome, took = "explained", 0.0
         if edit.name not in explained:
             outcome, took = try_edit(edit, calls, asked.seconds)
         counts[outcome] += 1
-        print(f"{number:4} {outcome:22} {took:5.1f} s  {edit.file}:{edit.line} {edit.name.split(' ', 1)[1]}")
+        print(f"{number:4} {outcome:22} {took:5.1f} s  {place_of(edit)}")
         sys.stdout.flush()
     print(f"{len(edits)} mutants: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
     sys.exit(1 if counts[SURVIVED] or counts[NOT_RUN] else 0)
@@ -69,8 +71,10 @@ def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mutants")
     parser.add_argument("--sample", type=int, default=40, help="how many mutants")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which ones")
+    parser.add_argument("--first", type=int, default=1, help="the number of the first to be tried")
     parser.add_argument("--seconds", type=float, default=60.0, help="of tests for each")
     parser.add_argument("--only", nargs="*", help="files, or patterns of them")
+    parser.add_argument("--again", type=Path, help="what an earlier run wrote: those that survived")
     parser.add_argument("--tests", nargs="*", default=["test_*.py"], help="files of tests that try them")
     parser.add_argument("--learn", action="store_true", help="find out anew which tests run what")
     return parser.parse_args()
@@ -111,6 +115,18 @@ def sample(patterns: tuple[str, ...], size: int, seed: int) -> list[Edit]:
     return Random(seed).sample(edits, min(size, len(edits)))
 
 
+def survivors(log: Path) -> list[Edit]:
+    """Those that no test found in an earlier run, as far as they can still be made."""
+    lines = [line.split(" s  ", 1) for line in log.read_text().splitlines() if " s  " in line]
+    names = {place for said, place in lines if SURVIVED in said or NOT_RUN in said}
+    files = sorted({place.split(":", 1)[0] for place in names})
+    return [edit for file in files for edit in edits_of(ROOT / file, file) if place_of(edit) in names]
+
+
+def place_of(edit: Edit) -> str:
+    return f"{edit.file}:{edit.line} {edit.name.split(' ', 1)[1]}"
+
+
 def load(tests: list[str]) -> None:
     """Everything that the tests need is in memory before there are copies."""
     os.environ["PENSTOCK_DRAWS"] = "fixed"
@@ -139,6 +155,7 @@ def try_edit(edit: Edit, calls: dict[str, dict[str, float]], seconds: float) -> 
     began = time.perf_counter()
     child = os.fork()
     if not child:
+        signal.alarm(round(4 * seconds + 60))  # whatever becomes of who waits for it
         run_child(edit, first, chosen)
     outcome = wait_for(child, 3 * seconds + 30)
     return outcome, time.perf_counter() - began
