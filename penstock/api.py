@@ -408,6 +408,7 @@ class Engine:
         return Engine._load(data, source)
 
     @property
+    @turn
     def options(self) -> dict[str, Any]:
         """The keywords it was made with, all but `scheduler`; `weights` only if they were given.
 
