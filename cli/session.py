@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from penstock.compile_notice import compile_notice
-from penstock.engine.errors import QueryError, UsageError, did_you_mean
+from penstock.engine.errors import PenstockWarning, QueryError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from penstock.api import Engine
@@ -50,13 +52,30 @@ def load_engine(
     compile_notice.say = silent if quiet else note
     engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes, optimize=optimize)
     try:
-        engine.execute(sql)
+        with _warnings_in_a_line():
+            engine.execute(sql)
     except QueryError as error:
         error.args = (error.text(queries),)
         raise
     if not engine.queries:
         raise QueryError(f"Expected at least one CREATE QUERY in `{queries}`, found none")
     return engine
+
+
+@contextlib.contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """What is said of a statement that is taken all the same; without the Python that warned."""
+    found: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", PenstockWarning)
+            yield
+    finally:
+        for one in found:
+            if issubclass(one.category, PenstockWarning):
+                note(f"Warning: {one.message}")
+            else:
+                warnings.showwarning(one.message, one.category, one.filename, one.lineno)
 
 
 def _read_statements(path: str) -> str:

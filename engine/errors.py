@@ -33,6 +33,10 @@ class PenstockError(Exception):
     exit_code = 1
 
 
+class PenstockWarning(UserWarning):
+    """A statement that is taken and is probably not what was meant; with the standard `warnings`."""
+
+
 class UsageError(PenstockError):
     """The call is wrong, whatever the data and the queries are."""
 

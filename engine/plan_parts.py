@@ -85,9 +85,11 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
 
 def plan_nodes(node: PlanNode) -> Iterator[PlanNode]:
     """The node and all below it, parents first: a node's place in this order is its number."""
-    yield node
-    for part in plan_inputs(node):
-        yield from plan_nodes(part)
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack.extend(reversed(plan_inputs(one)))
 
 
 def is_same_but_joined_windows(one: PlanNode, other: PlanNode) -> bool:

@@ -15,6 +15,7 @@ from .bind_relation import bind_relation
 from .bind_select import SelectBinder
 from .bind_set_operation import cast_columns
 from .catalog import Catalog
+from .check_size import check_size
 from .logical import (
     Filter,
     Join,
@@ -42,6 +43,8 @@ def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
     context = BindContext(parsed, catalog)
     try:
         root = SelectBinder(context).bind(parsed.tree, {})
+        nodes = _walk(root, parsed)
+        check_size(root, parsed.position)
     except RecursionError:
         raise fail(UnsupportedError, "A query nested this deep is not supported", parsed.position) from None
     context.refuse_unread()
@@ -52,7 +55,6 @@ def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
     root = cast_columns(
         root, [SqlType.VARCHAR if field.type is SqlType.NULL else field.type for field in root.fields]
     )
-    nodes = _walk(root, parsed)
     if not any(isinstance(node, StreamScan) for node in nodes):
         message = "Expected a stream in the query, found only tables"
         raise fail(BindError, message, parsed.position)

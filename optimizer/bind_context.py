@@ -8,22 +8,26 @@ by name, at once or when all is bound.
 from __future__ import annotations
 
 import re
+import sys
+import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.engine.errors import BindError, QueryError, UnsupportedError
+from penstock.engine.errors import BindError, PenstockWarning, QueryError, UnsupportedError
 
 from .catalog import Catalog
 from .logical import Position
 from .parts_read import PartsRead, Tree, present_parts
-from .source import fail, words
+from .source import fail, printable, words
 from .statements import SelectStatement
 
 # More references than this are a query that was generated wrongly, often a WITH that doubles again and again.
-MAX_REFERENCES = 10_000
+MAX_REFERENCES = 1_000
 # The same for expressions, counted as often as they are written out.
-MAX_NODES = 500_000
+MAX_NODES = 100_000
+# The same for columns: of all that is read, and those that `*` stands for.
+MAX_COLUMNS = 100_000
 
 # Parts of the stock parser's nodes as a user would name them; others by the part's own name.
 PART_NAMES = {
@@ -118,6 +122,7 @@ class BindContext:
     parts_read: PartsRead = field(default_factory=PartsRead)
     references: int = 0
     nodes: int = 0
+    columns: int = 0
 
     def offset(self, node: Tree) -> int | None:
         """Where the first token of the node stands that the stock parser remembers."""
@@ -126,10 +131,13 @@ class BindContext:
 
     def start(self, node: Tree) -> int | None:
         """Where the node begins: what the parser remembers, and the word or bracket that stands before it."""
+        whole = node
         while type(node).__name__ in INFIX and node.this is not None:
             node = node.this
         offset = self.offset(node)
-        if offset is None or (node.meta and node.meta.get("start") == offset):
+        if offset is None:
+            return self.offset(whole)
+        if node.meta and node.meta.get("start") == offset:
             return offset
         from sqlglot import exp
 
@@ -141,8 +149,11 @@ class BindContext:
         return offset if found is None else begin + found.start()
 
     def position(self, node: Tree) -> Position:
-        """Where the node stands, or the statement if the stock parser does not remember."""
+        """Where the node stands, or what is around it if the stock parser does not remember, as of NULL."""
         start = self.start(node)
+        while start is None and node.parent is not None:
+            node = node.parent
+            start = self.start(node)
         return self.statement.position if start is None else self.statement.source.position(start)
 
     def keyword_position(self, node: Tree, keyword: str) -> Position:
@@ -165,6 +176,12 @@ class BindContext:
 
     def error(self, kind: type[QueryError], message: str, node: Tree, hint: str | None = None) -> QueryError:
         return fail(kind, message, self.position(node), hint)
+
+    def warn(self, message: str, node: Tree, hint: str) -> None:
+        """Says what is probably not meant; it is done all the same."""
+        place = self.position(node)
+        text = f"{message}, at line {place.line}, column {place.column}. {hint}"
+        warnings.warn(printable(text), PenstockWarning, stacklevel=_outside())
 
     def plain_name(self, node: Tree, where: str) -> str:
         """A column's name in a list of such, without a type or a qualifier."""
@@ -195,6 +212,8 @@ class BindContext:
     def _unread(self, node: Tree, part: str, value: Any) -> QueryError:
         name, hint = _part_name(part, value), PART_HINTS.get(part)
         position = self._part_position(node, part, value, name)
+        if part == "query" and _is_negated(node):
+            hint = "Write NOT EXISTS (SELECT ... WHERE ...) instead; NOT IN a list with a NULL is never true"
         if type(node).__name__ != "Select" and part in CLAUSES:
             name, hint = f"{name} behind brackets", f"Write SELECT * FROM (SELECT ...) AS a {name} ..."
         return fail(UnsupportedError, f"{name} is not supported", position, hint)
@@ -224,12 +243,37 @@ class BindContext:
             message = f"More than {MAX_REFERENCES} references to streams and tables are not supported"
             raise self.error(UnsupportedError, message, node)
 
+    def count_columns(self, number: int, node: Tree) -> None:
+        self.columns += number
+        if self.columns > MAX_COLUMNS:
+            raise self.error(
+                UnsupportedError, f"More than {MAX_COLUMNS} columns in a query are not supported", node
+            )
+
     def count_nodes(self, number: int, node: Tree) -> None:
         self.nodes += number
         if self.nodes > MAX_NODES:
             raise self.error(
                 UnsupportedError, f"More than {MAX_NODES} expressions in a query are not supported", node
             )
+
+
+def _is_negated(node: Tree) -> bool:
+    """Whether NOT stands in the node or before it."""
+    if node.args.get("negate"):
+        return True
+    above = node.parent
+    while type(above).__name__ == "Paren":
+        above = above.parent
+    return type(above).__name__ == "Not"
+
+
+def _outside() -> int:
+    """How far up the stack of `warn`'s caller the code stands that is not ours: a warning is about that."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("penstock."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _part_name(part: str, value: Any) -> str:

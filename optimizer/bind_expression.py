@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.engine.errors import BindError, QueryError, UnsupportedError, did_you_mean
+from penstock.engine.errors import BindError, QueryError, UnsupportedError
 from penstock.engine.expression import Call, Expression, Literal, walk
 from penstock.engine.functions import TRUNCATIONS, is_castable
 from penstock.engine.types import SqlType
@@ -17,11 +17,15 @@ from .bind_aggregate import AGGREGATE_NODES, AggregateCollector
 from .bind_context import BindContext, Tree
 from .bind_literal import bind_interval, bind_number
 from .column_types import read_cast_type
-from .expression_nodes import COMPARISONS, NEGATABLE, NODES, OPERATORS, OPPOSITES, REFUSED
+from .expression_nodes import COMPARISONS, NEGATABLE, NODES, OPERATORS, OPPOSITES, REFUSED, REFUSED_HINTS
+from .foreign_functions import HINTS
 from .function_names import FUNCTION_NAMES, FUNCTION_NODES, NAMED_FUNCTIONS, TIME_PARTS
 from .functions import BadMoment, call, cast, common_type, describe_signatures
 from .scope import BadName, Scope
+from .token_reader import spelling_hint
 
+NULL_COMPARED = "A comparison with NULL is never true"
+NULL_LISTED = "IN with a NULL in its list is never false, and NOT IN never true"
 # Bound expressions are walked recursively everywhere; AND and OR are flat and do not count.
 MAX_DEPTH = 150
 
@@ -80,7 +84,8 @@ class ExpressionBinder:
         if kind in AGGREGATE_NODES:
             return self._aggregate(node)
         if kind in REFUSED:
-            raise self.error(UnsupportedError, f"{REFUSED[kind]} is not supported", node)
+            hint = REFUSED_HINTS.get(kind)
+            raise self.error(UnsupportedError, f"{REFUSED[kind]} is not supported", node, hint)
         raise self._unknown(node)
 
     def _unknown(self, node: Tree) -> QueryError:
@@ -89,14 +94,14 @@ class ExpressionBinder:
         if isinstance(node, exp.Func):
             name = self.context.function_name(node)
             if isinstance(node, exp.AggFunc):
-                known = "Known: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`"
+                known = HINTS.get(name.upper(), "Known: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`")
                 return self.error(UnsupportedError, f"The aggregate `{name}` is not supported", node, known)
             return self._unknown_function(name, node)
         name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(node).__name__)
         return self.error(UnsupportedError, f"This SQL ({name.strip()}) is not supported", node)
 
     def _unknown_function(self, name: str, node: Tree) -> QueryError:
-        hint = did_you_mean(name.upper(), FUNCTION_NAMES)
+        hint = HINTS.get(name.upper()) or spelling_hint(name.upper(), FUNCTION_NAMES)
         return self.error(BindError, f"Expected a known function, found `{name}`", node, hint)
 
     # Names and constants
@@ -174,6 +179,8 @@ class ExpressionBinder:
     ) -> Call:
         """`subject` is the left side, if it is bound already."""
         sides = self._unify([left, right], node, "types that compare", subject)
+        if function != "is_not_distinct":
+            self._warn_of_null(sides, node)
         return Call(SqlType.BOOLEAN, function, tuple(sides))
 
     def _shared(self, node: Tree) -> Expression:
@@ -193,7 +200,14 @@ class ExpressionBinder:
         if not listed:
             raise self.error(BindError, "Expected at least one value in IN (...), found none", node)
         values = self._unify([node.this, *listed], node, "values of one type in IN")
+        self._warn_of_null(values, node)
         return Call(SqlType.BOOLEAN, "in" if len(listed) > 1 else "equal", tuple(values))
+
+    def _warn_of_null(self, compared: list[Expression], node: Tree) -> None:
+        """A comparison with NULL is NULL, whatever it is compared with: that is never meant."""
+        if any(isinstance(one, Literal) and one.value is None for one in compared):
+            is_list = type(node).__name__ == "In"
+            self.context.warn(NULL_LISTED if is_list else NULL_COMPARED, node, "Write IS NULL or IS NOT NULL")
 
     def _is(self, node: Tree) -> Expression:
         what = type(node.expression).__name__
@@ -233,7 +247,10 @@ class ExpressionBinder:
 
     def _operator(self, node: Tree) -> Expression:
         function, sign = OPERATORS[type(node).__name__]
-        return self._apply(node, function, [self.bind(node.this), self.bind(node.expression)], sign)
+        sides = [self.bind(node.this), self.bind(node.expression)]
+        if function in ("like", "ilike"):
+            self._warn_of_null(sides, node)
+        return self._apply(node, function, sides, sign)
 
     def _apply(
         self, node: Tree, function: str, arguments: list[Expression], sign: str | None = None

@@ -198,6 +198,7 @@ class FromBinder:
     def _named(self, node: Tree, plan: Node, alias: str, columns: list[str]) -> Item:
         """The plan as a relation of that alias, its columns renamed if names were given."""
         fields = plan.fields
+        self.context.count_columns(len(fields), node)
         if columns:
             if len(columns) > len(fields):
                 message = f"Expected {len(fields)} or fewer column names for `{alias}`, found {len(columns)}"

@@ -149,7 +149,7 @@ class SelectBinder:
         """The SELECT list with its stars spelt out."""
         items: list[Selected] = []
         for part in tree.expressions:
-            kind = type(part).__name__
+            kind, before = type(part).__name__, len(items)
             if kind == "Star":
                 self.context.read_only(part, ())
                 items += [Selected(part, column, field.name, None) for column, field in scope.star()]
@@ -171,6 +171,7 @@ class SelectBinder:
                 items.append(Selected(part.this, None, None, self.context.name(part.args["alias"])))
             else:
                 items.append(Selected(part, None, None, None))
+            self.context.count_columns(len(items) - before, part)
         return items
 
     def _bind_selected(self, binder: ExpressionBinder, item: Selected) -> Expression:

@@ -67,6 +67,13 @@ REFUSED = {
     "Cube": "CUBE",
     "GroupingSets": "GROUPING SETS",
 }
+REFUSED_HINTS = {
+    "Subquery": "Join with it: FROM s, (SELECT ...) AS a",
+    "Select": "Join with it: FROM s, (SELECT ...) AS a",
+    "Filter": "Write CASE WHEN ... THEN ... END inside the aggregate",
+    "Any": "Write EXISTS (SELECT ... WHERE ...) instead",
+    "All": "Write NOT EXISTS (SELECT ... WHERE ...) instead",
+}
 
 _BINARY = ("this", "expression")
 NODES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -18,6 +18,7 @@ from penstock.engine.errors import ParseError, UnsupportedError
 from .check_tokens import check_token
 from .read_tail import begins_tail, read_tail
 from .read_window import WINDOW_WORDS, read_bracket_window
+from .refuse_foreign import refuse_foreign
 from .source import Source, Token, fail, word_of, words
 from .statements import Tail, WrittenWindow
 from .token_reader import TokenReader
@@ -88,6 +89,7 @@ def lift(source: Source, tokens: Sequence[Token]) -> Lifted:
                 message = f"Expected at most {MAX_JOINS} joins in one query, found more"
                 raise fail(UnsupportedError, message, source.position(token.start))
             _enter_clause(source, tokens, level, index, lifted)
+        refuse_foreign(source, tokens, index, level.clause)
         check_token(source, tokens, index, levels[-1].clause)
         index += _keep(tokens, index, lifted)
     else:

@@ -88,7 +88,8 @@ def needed_bounds(function: str, parts: Sequence[Expression], want: str) -> list
         asked = compared if function == "and" else [opposed(part) for part in compared]
         kept = tightest(asked)
         if kept is not None:
-            needless |= {part for part, one in zip(compared, asked, strict=True) if one not in kept}
+            needed = set(kept)
+            needless |= {part for part, one in zip(compared, asked, strict=True) if one not in needed}
         elif (function, want) == ("and", "true"):
             return [FALSE]
         elif (function, want) == ("or", "false"):

@@ -21,6 +21,18 @@ from .statements import AlterQuery, CreateQuery, DropQuery, SelectStatement, Sta
 from .token_reader import STATEMENT_STARTS, TokenReader, join_words
 
 QUERY_STARTS = ("SELECT", "WITH", "(")
+# What is done in another way than by a statement.
+_ROWS = "Rows come from outside: engine.push(stream, rows), or -i stream=file at the command line"
+ELSEWHERE = {
+    **dict.fromkeys(("INSERT", "COPY", "LOAD", "DELETE", "UPDATE", "MERGE", "TRUNCATE"), _ROWS),
+    "EXPLAIN": "Write engine.explain() in Python, or `penstock explain` at the command line",
+    **dict.fromkeys(
+        ("SHOW", "DESCRIBE", "DESC"), "engine.streams, engine.tables and engine.queries say what there is"
+    ),
+    **dict.fromkeys(("FROM", "VALUES"), "A query begins with SELECT"),
+}
+# A statement of so many words is planned in a second or two.
+MAX_WORDS = 50_000
 
 
 def parse_script(text: str) -> list[Statement]:
@@ -66,17 +78,24 @@ def parse_query(text: str) -> SelectStatement:
 
 def _parse_statement(source: Source, tokens: Sequence[Token]) -> Statement:
     reader = TokenReader(source, tokens)
+    if len(tokens) > MAX_WORDS:
+        message = f"Expected at most {MAX_WORDS} words in one statement, found {len(tokens)}"
+        hint = "Values by the thousand are better pushed to a table, and joined"
+        raise fail(UnsupportedError, message, source.position(tokens[MAX_WORDS].start), hint)
     position, sql = reader.position, _text(source, tokens)
     if reader.word() in QUERY_STARTS:
         return _parse_select(source, tokens)
     verb = reader.accept("CREATE", "DROP", "ALTER")
     if verb is None:
-        raise reader.unexpected(join_words(STATEMENT_STARTS), reader.spelling_hint(STATEMENT_STARTS))
+        other = ELSEWHERE.get(reader.word()) or reader.spelling_hint(STATEMENT_STARTS)
+        raise reader.unexpected(join_words(STATEMENT_STARTS), other)
     if word_of(verb) == "CREATE":
         if reader.word() == "OR" and reader.word(1) == "REPLACE":
             raise fail(UnsupportedError, "Expected CREATE, found `OR REPLACE`", reader.position)
+        _refuse_view(reader)
         kind = word_of(reader.expect("STREAM", "TABLE", "QUERY"))
     else:
+        _refuse_other(reader, word_of(verb))
         kind = word_of(reader.expect("QUERY"))
     if reader.word() == "IF" and reader.word(1) in ("NOT", "EXISTS"):
         raise fail(UnsupportedError, f"Expected a name after {kind}, found `IF`", reader.position)
@@ -95,6 +114,29 @@ def _parse_statement(source: Source, tokens: Sequence[Token]) -> Statement:
         reader.expect_end("the name")
         return DropQuery(name, position, name_position, sql)
     return _parse_alter(reader, name, name_position, position, sql)
+
+
+def _refuse_view(reader: TokenReader) -> None:
+    """A view is a query with a name."""
+    if "VIEW" in (reader.word(), reader.word(1)) and reader.word() in (
+        "VIEW",
+        "MATERIALIZED",
+        "TEMP",
+        "TEMPORARY",
+    ):
+        hint = "Write CREATE QUERY name AS SELECT, or WITH inside a query"
+        raise fail(UnsupportedError, "CREATE VIEW is not supported", reader.position, hint)
+
+
+def _refuse_other(reader: TokenReader, verb: str) -> None:
+    """Only queries are dropped and altered."""
+    if reader.word() in ("STREAM", "TABLE", "VIEW"):
+        ways = {
+            "DROP": "DROP QUERY name ends a query",
+            "ALTER": "ALTER QUERY name SET WINDOW changes a query",
+        }
+        hint = f"Streams and tables stay as long as the engine; {ways[verb]}"
+        raise fail(UnsupportedError, f"{verb} {reader.word()} is not supported", reader.position, hint)
 
 
 def _parse_alter(

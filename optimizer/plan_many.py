@@ -30,6 +30,9 @@ from .prune_columns import columns_in, moved, moved_all
 from .simplify_condition import simplify_all
 from .simplify_value import order_of
 
+# Of n sides, each finds the order in which it looks through the others in time n * n.
+MOST_SIDES = 32
+
 Term = tuple[int, Expression]
 """An expression over the columns of one stream, by the stream's place in the join."""
 
@@ -37,7 +40,7 @@ Term = tuple[int, Expression]
 def can_join_many(cluster: Cluster, rows: bool = False) -> bool:
     """Whether the inputs can be joined as one; rows: also through ROWS windows."""
     bases = [flatten_input(item).base for item in cluster.items]
-    if len(bases) < 3 or not all(isinstance(base, StreamScan) for base in bases):
+    if not 3 <= len(bases) <= MOST_SIDES or not all(isinstance(base, StreamScan) for base in bases):
         return False
     windows = [base.window for base in bases if isinstance(base, StreamScan)]
     if any(window.partition or (window.kind == "rows" and not rows) for window in windows):

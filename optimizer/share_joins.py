@@ -9,7 +9,7 @@ stream: with these, windows must also be of the same kind.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import groupby, islice, permutations, product
+from itertools import islice
 
 from penstock.engine.expression import Column, Expression, rewrite
 from penstock.engine.plan import (
@@ -30,6 +30,7 @@ from penstock.engine.plan import (
 from penstock.engine.plan_parts import map_inputs
 
 from .match_condition import EXACT
+from .order_sides import order_sides
 
 ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or parts have one measure of age
 MOST_FORMS = 1_000  # of a join of a stream with itself, of which one is the normal one
@@ -116,10 +117,14 @@ def share_many(node: ManyJoinNode, form: JoinForm) -> MemberNode:
         return streams[number], sides[number].window.kind, tuple(text for text, _, _ in keys[number])
 
     types = {variable: (key,) for own in keys for _, key, variable in own}
-    alike = [list(one) for _, one in groupby(sorted(range(len(sides)), key=name), key=name)]
+    names = list(map(name, range(len(sides))))
+    links = []
+    for one in node.bands:
+        band = without_gaps(one.band, types[one.left])
+        links.append((one.left, one.right, bounds_of(band), bounds_of(band.mirrored())))
     forms = []
-    for choice in islice(product(*map(permutations, alike)), MOST_FORMS):
-        order = [number for group in choice for number in group]
+    own = [[variable for _, _, variable in one] for one in keys]
+    for order in islice(order_sides(names, own, links), MOST_FORMS):
         known: dict[int, int] = {}  # variables by the order in which they come
         variables = tuple(
             tuple(known.setdefault(variable, len(known)) for _, _, variable in keys[number])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.errors import BindError, UsageError, did_you_mean
+from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 from penstock.query import Forced, Queries, Query
 from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
@@ -491,19 +491,22 @@ class Engine:
             from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
 
             decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
-        planned = plan_query(
-            bound,
-            choose,
-            counting,
-            approach or first_expiry(forced.expiry),
-            forced.modes,
-            forced.execution,
-            decide,
-            panes=self._panes,
-            multiway=self._multiway,
-            owner=form.owner,
-        )
-        return replace(planned, node=share_selects(share_joins(planned.node, form), form.owner))
+        try:
+            planned = plan_query(
+                bound,
+                choose,
+                counting,
+                approach or first_expiry(forced.expiry),
+                forced.modes,
+                forced.execution,
+                decide,
+                panes=self._panes,
+                multiway=self._multiway,
+                owner=form.owner,
+            )
+            return replace(planned, node=share_selects(share_joins(planned.node, form), form.owner))
+        except RecursionError:
+            raise UnsupportedError("A query nested this deep is not supported") from None
 
     def _with_others(self, plan: Planned, forced: Forced) -> Planned:
         """The plan with its windows kept together with those of the queries that are at work now."""

@@ -208,6 +208,12 @@ class Query:
         return f"<Query {self.name}: {self.count:,} results>"
 
 
+class UnknownQueryError(UsageError, KeyError):
+    """No query of that name. A mapping's KeyError, whose text is not shown in quotes."""
+
+    __str__ = Exception.__str__
+
+
 class Queries(Mapping[str, Query]):
     """Queries by name, in the order they were started."""
 
@@ -215,11 +221,11 @@ class Queries(Mapping[str, Query]):
         self._queries = dict(queries)
 
     def __getitem__(self, name: str) -> Query:
-        found = self._queries.get(name.lower())
+        found = self._queries.get(name.lower()) if isinstance(name, str) else None
         if found is None:
-            raise KeyError(
-                f"Expected the name of a query, found `{name}`. {did_you_mean(name, self) or ''}".rstrip()
-            )
+            hint = did_you_mean(str(name), self) if self._queries else "No query has been started"
+            hint = hint or "list(engine.queries) names them"
+            raise UnknownQueryError(f"Expected the name of a query, found `{name}`. {hint}")
         return found
 
     def __iter__(self) -> Iterator[str]:
