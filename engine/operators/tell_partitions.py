@@ -62,12 +62,10 @@ class PartitionTeller:
                 refs = self.rows.refs_at(places)
                 self._extend(places, refs, self.rows.side.gathered(lambda shelf: shelf.store.ts, refs))
             self._open_windows()
-        elif members:
+        else:
             self._windows = [windows[one] for one in members]
             used = {one.node.partition for one in members}
             self._partitions = {key: one for key, one in self._partitions.items() if key in used}
-        else:
-            self._begin()
         self._left = [np.arange(len(self._places))]
 
     def _open_windows(self) -> None:
@@ -138,7 +136,9 @@ class PartitionTeller:
         places = self._places.live[rows]
         self._is_gone.live[rows] = 1
         self._gone += len(rows)
-        if self._gone > FEW_ROWS and FEWEST_GONE * self._gone > len(self._places):
+        if not self.members:
+            self._begin()
+        elif self._gone > FEW_ROWS and FEWEST_GONE * self._gone > len(self._places):
             self._keep(np.flatnonzero(self._is_gone.live == 0))
         return places
 
