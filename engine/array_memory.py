@@ -11,6 +11,7 @@ through the other. Of an array that is a part of a larger one only the part is w
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,11 @@ from numpy.typing import NDArray
 
 Buffer = Any
 """Bytes, or anything that gives them without copying."""
+
+
+DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"})
+"""What arrays are of, as numpy writes it."""
+MAX_DIMENSIONS = 4
 
 
 class Room:
@@ -79,17 +85,59 @@ class ArrayMemory:
 
     @staticmethod
     def restore(entries: Sequence[Any], buffers: Sequence[Buffer]) -> list[NDArray]:
-        """The arrays again, in memory of their own."""
+        """The arrays again, in memory of their own; raises ValueError for one that is not inside its buffer."""
         memory: dict[int, NDArray] = {-1: np.empty(0, np.uint8)}
         arrays = []
         for dtype, shape, strides, number, offset, is_writeable in entries:
+            made = made_dtype(dtype)
+            if type(number) is not int or not -1 <= number < len(buffers):
+                raise ValueError(f"expected one of {len(buffers)} buffers, found {number!r}")
             if number not in memory:
                 memory[number] = np.frombuffer(buffers[number], np.uint8).copy()
-            made = np.dtype(dtype if isinstance(dtype, str) else [tuple(field) for field in dtype])
+            check_place(made, shape, strides, offset, len(memory[number]))
             array: NDArray = np.ndarray(shape, made, memory[number], offset, strides)
-            array.flags.writeable = is_writeable
+            array.flags.writeable = bool(is_writeable)
             arrays.append(array)
         return arrays
+
+
+def made_dtype(written: Any) -> np.dtype:
+    """One of numbers, never of objects."""
+    if written not in DTYPES:
+        raise ValueError(f"expected a type of numbers, found {written!r}")
+    return np.dtype(written)
+
+
+def check_place(dtype: np.dtype, shape: Any, strides: Any, offset: Any, size: int) -> None:
+    """Raise ValueError unless the array is inside its buffer of `size` bytes, with numbers on whole places."""
+    if type(shape) is not list or len(shape) > MAX_DIMENSIONS or not all(map(is_size, shape)):
+        raise ValueError(f"expected a shape, found {shape!r}")
+    if strides is None:
+        low = 0
+        high = dtype.itemsize * math.prod(shape)
+        steps = []
+    else:
+        if type(strides) is not list or len(strides) != len(shape) or not all(map(is_number, strides)):
+            raise ValueError(f"expected a stride for each of {shape}, found {strides!r}")
+        spans = [(rows - 1) * step for rows, step in zip(shape, strides, strict=True)]
+        is_empty = 0 in shape
+        low = 0 if is_empty else sum(min(0, span) for span in spans)
+        high = 0 if is_empty else sum(max(0, span) for span in spans) + dtype.itemsize
+        steps = strides
+        if math.prod(shape) > max(size, 1 << 20):  # what is as good as endless takes no room: its steps are 0
+            raise ValueError(f"expected fewer rows than {shape}")
+    if not is_size(offset) or offset + low < 0 or offset + high > size:
+        raise ValueError(f"expected an array inside {size} bytes, found {shape} from {offset!r} on")
+    if high and any(place % dtype.alignment for place in (offset, *steps)):
+        raise ValueError(f"expected numbers on whole places, found {strides} from {offset} on")
+
+
+def is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+def is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def overlapping(bounds: NDArray) -> list[list[int]]:

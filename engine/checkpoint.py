@@ -16,17 +16,18 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pyarrow as pa
 
-from .array_memory import Buffer
+from .array_memory import Buffer, is_size
 from .errors import CheckpointError, FileError, UsageError
 from .object_builder import Build
 from .object_graph import Walk
+from .restorable import restorable
 from .write_whole import write_whole
 
 MAGIC = b"PENSTOCK"
@@ -34,12 +35,18 @@ FORMAT_VERSION = 1
 FRONT = struct.Struct("<8sIQQQ")
 CHECKSUM = struct.Struct("<I")
 FEW_BYTES = 256
+MOST_TIMES = 256
+"""LZ4 makes nothing shorter than that."""
+MAX_WORDS = 500
+HEADER: dict[str, type] = {
+    "version": str, "note": bytes, "root": int, "records": list, "arrays": list, "lengths": list, "stored": list,
+}  # fmt: skip
 NOT_STATED = "bytes given"
 
 
-def dump(root: object, note: Mapping[str, Any], version: str, packages: Sequence[str]) -> list[Buffer]:
+def dump(root: object, note: Mapping[str, Any], version: str) -> list[Buffer]:
     """The parts of a checkpoint, one after the other; they read the memory of `root` until written."""
-    walk = Walk(packages)
+    walk = Walk(restorable())
     number = walk.take(root)
     arrays = walk.arrays()
     lengths = [memoryview(one).nbytes for one in walk.buffers]
@@ -73,6 +80,8 @@ def pack(buffer: Buffer, length: int) -> Buffer:
 
 
 def unpack(stored: memoryview, length: int) -> Buffer:
+    if not stored.nbytes <= length <= MOST_TIMES * stored.nbytes:
+        raise ValueError(f"expected at most {MOST_TIMES} times {stored.nbytes} bytes, found {length}")
     return stored if stored.nbytes == length else pa.decompress(stored, length, codec="lz4")
 
 
@@ -95,40 +104,63 @@ def checksum(parts: Iterable[Buffer]) -> int:
     return value
 
 
-def load(
-    data: Buffer, version: str, packages: Sequence[str], source: str = NOT_STATED
-) -> tuple[Any, dict[str, Any]]:
-    """The objects of a checkpoint, and its note; raises CheckpointError."""
+def load(data: Buffer, version: str, source: str = NOT_STATED) -> tuple[Any, dict[str, Any]]:
+    """The objects of a checkpoint, and its note; raises CheckpointError, whatever the bytes are."""
     view = memoryview(data).cast("B")
     stored, length = check(view, source)
     header_end = FRONT.size + stored
     try:
-        header = msgpack.unpackb(
-            unpack(view[FRONT.size : header_end], length),
-            strict_map_key=False,
-            unicode_errors="surrogatepass",
-        )
+        header = unpacked(view, stored, length)
         if header["version"] != version:
             raise CheckpointError(
                 f"Expected a checkpoint of Penstock `{version}`, found one of `{header['version']}`",
                 source=source,
             )
-        buffers = []
-        at = header_end
-        for length, stored in zip(header["lengths"], header["stored"], strict=True):
-            buffers.append(unpack(view[at : at + stored], length))
-            at += stored
-        made = Build(packages, header["records"], buffers, header["arrays"]).all()
+        buffers = read_buffers(view[header_end : -CHECKSUM.size], header["lengths"], header["stored"])
+        made = Build(restorable(), header["records"], buffers, header["arrays"]).all()
         note = msgpack.unpackb(header["note"], strict_map_key=False)
+        if type(note) is not dict:
+            raise ValueError("expected a note")
         return made[header["root"]], note
     except CheckpointError:
         raise
-    except Exception as error:  # the checksum is right, so whoever wrote it was not Penstock
-        words = " ".join(str(error).split())
+    except (
+        Exception,
+        RecursionError,
+    ) as error:  # the checksum is right, so whoever wrote it was not Penstock
+        words = " ".join(str(error).split())[:MAX_WORDS]
         raise CheckpointError(
             f"Expected a checkpoint as Penstock writes it, found {type(error).__name__} ({words})",
             source=source,
         ) from None
+
+
+def unpacked(view: memoryview, stored: int, length: int) -> dict[str, Any]:
+    """The header, which has the fields it should have."""
+    packed = view[FRONT.size : FRONT.size + stored]
+    if FRONT.size + stored + CHECKSUM.size > view.nbytes:
+        raise ValueError("expected a header inside the file")
+    header = msgpack.unpackb(unpack(packed, length), strict_map_key=False, unicode_errors="surrogatepass")
+    if type(header) is not dict or header.keys() != HEADER.keys():
+        raise ValueError(f"expected a header of {sorted(HEADER)}")
+    for name, kind in HEADER.items():
+        if type(header[name]) is not kind:
+            raise ValueError(f"expected `{name}` as {kind.__name__}, found {type(header[name]).__name__}")
+    if not 0 <= header["root"] < len(header["records"]):
+        raise ValueError(f"expected one of the records, found `{header['root']}`")
+    return header
+
+
+def read_buffers(view: memoryview, lengths: list[Any], stored: list[Any]) -> list[Buffer]:
+    """The buffers, which are all there is behind the header."""
+    if not all(is_size(one) for one in (*lengths, *stored)) or sum(stored) != view.nbytes:
+        raise ValueError("expected buffers up to the end of the file")
+    buffers = []
+    at = 0
+    for length, size in zip(lengths, stored, strict=True):
+        buffers.append(unpack(view[at : at + size], length))
+        at += size
+    return buffers
 
 
 def check(view: memoryview, source: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ import itertools
 import struct
 import types
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from .array_memory import ArrayMemory, Buffer, Room
 from .errors import UsageError
+from .restorable import Restorable, name_of
 
 CONSTANTS = frozenset({type(None), bool, int, float, str, bytes})
 CONTAINERS: dict[str, type] = {
@@ -83,9 +84,9 @@ def is_value(made: type) -> bool:
 class Walk:
     """Writes objects down. After `take`: `records`, `buffers`, and `memory` of the arrays."""
 
-    def __init__(self, packages: Sequence[str]) -> None:
-        """packages: whose classes and functions are ours."""
-        self._packages = tuple(packages)
+    def __init__(self, known: Restorable) -> None:
+        """known: which classes and functions can be restored; others are refused."""
+        self._known = known
         self.records: list[Record] = []
         self.buffers: list[Buffer] = []
         self._memory = ArrayMemory()
@@ -220,19 +221,18 @@ class Walk:
 
     def _foreign(self, value: Any, made: type) -> int:
         """What others have made: Arrow, numpy, functions, and a little of the standard library."""
-        if isinstance(value, types.FunctionType) or hasattr(value, "py_func"):  # a kernel has the latter
+        if isinstance(value, types.FunctionType):
             return self._new(value, ["function", self._named(value)])
         if isinstance(value, types.MethodType) or (
             isinstance(value, types.BuiltinMethodType) and type(value.__self__) in KINDS
         ):
             return self._new(value, ["method", self._number(value.__self__), value.__name__])
         if made is functools.partial:
-            parts = (value.func, *value.args, *value.keywords.values())
-            return self._new(value, ["partial", list(value.keywords), *map(self._number, parts)])
+            if value.keywords:
+                raise self._refused("keywords of a function")
+            return self._new(value, ["partial", *map(self._number, (value.func, *value.args))])
         if made is itertools.count:
             return self._new(value, ["count", *map(self._number, value.__reduce__()[1])])
-        if isinstance(value, type) and self._is_ours(value):
-            return self._new(value, ["class", self._named(value)])
         if isinstance(value, BaseException):
             return self._error(value, made)
         if isinstance(value, np.generic):
@@ -274,13 +274,12 @@ class Walk:
         return self._new(value, ["error", named, str(value), notes, list(held), *numbers])
 
     def _is_ours(self, made: type) -> bool:
-        return made.__module__.startswith(self._packages)
+        return made in self._known or made is Room
 
     def _named(self, value: Any) -> int:
         """The number of the name of a class or function."""
-        value = getattr(value, "py_func", value)
-        name = f"{value.__module__}:{value.__qualname__}"
-        if "<" in name or not value.__module__.startswith(self._packages):
+        name = name_of(value)
+        if not isinstance(value, type) and not self._known.is_function(name):
             raise self._refused(f"the function `{name}`")
         return self._constant(str, name)
 

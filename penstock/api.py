@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from penstock.optimizer.plan_query import Planned
     from penstock.optimizer.weights import Weights
 
-CHECKPOINTED = (
-    "penstock.engine.",
-    "penstock.optimizer.",
-    "penstock.adapt",
-    "penstock.api",
-    "penstock.query",
-    "penstock.running_clock",
-)
-"""Where the classes are whose objects can be in a checkpoint."""
-
 
 class Engine:
     """Streams, queries and what connects them; any number of threads may use it (turns.py).
@@ -440,7 +430,7 @@ class Engine:
         from penstock import __version__
         from penstock.engine.checkpoint import dump
 
-        return dump(self, {} if note is None else note, __version__, CHECKPOINTED)
+        return dump(self, {} if note is None else note, __version__)
 
     @staticmethod
     def _load(data: bytes, source: str) -> Engine:
@@ -448,7 +438,7 @@ class Engine:
         from penstock.engine.checkpoint import load
         from penstock.engine.errors import CheckpointError
 
-        engine, note = load(data, __version__, CHECKPOINTED, source)
+        engine, note = load(data, __version__, source)
         if not isinstance(engine, Engine):
             raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
         engine._note = note

@@ -19,11 +19,11 @@ from test_replan import the_other
 
 import penstock
 from penstock import adapt
-from penstock.api import CHECKPOINTED
 from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.errors import CheckpointError
 from penstock.engine.object_graph import Walk
+from penstock.engine.restorable import restorable
 from penstock.engine.scheduler import RoundRobin
 from penstock.optimizer import choose_expiry
 
@@ -152,7 +152,7 @@ def test_every_operator_and_aggregate_can_be_written() -> None:
     ]:
         engine = make(**options)
         Twins(engine, again(engine)).compare()
-        walk = Walk(CHECKPOINTED)
+        walk = Walk(restorable())
         walk.take(engine)
         met |= {type(one) for one in walk._met}
     assert {one.__name__ for one in known - met} == set()
