@@ -1,0 +1,173 @@
+"""What tests say to an edit, in a copy (fork) of a process that has everything loaded.
+
+Only the code object of the edited function is exchanged, so a copy costs nothing and most edits are found
+within a second or two. A test that fails in a copy without any edit says nothing, so whichever test finds an
+edit is also run in a copy without one, once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import signal
+import time
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+
+from .edits import Edit, edited
+
+ROOT = Path(__file__).parents[2]
+FOUND, SURVIVED, TOO_LONG = "found", "survived", "found (took too long)"
+NOT_RUN, NOT_TRIED = "no test runs it", "could not be tried"
+FAILED_STATUS = 70
+"""Of a copy that failed for another reason than a test."""
+
+
+class Copies:
+    """Edits, tried one after the other; `calls` says which tests run a function and how long they take."""
+
+    def __init__(self, calls: dict[str, dict[str, float]], seconds: float) -> None:
+        self._calls = calls
+        self._seconds = seconds
+        self._sound: dict[str, bool] = {}
+
+    def try_edit(self, edit: Edit) -> tuple[str, str]:
+        """The outcome, and the test that found it."""
+        tests = self._calls.get(f"{edit.file}:{edit.function}", {})
+        while True:
+            chosen = self._choose(tests)
+            if not chosen:
+                return NOT_RUN, ""
+            outcome, test = run_copy(edit, chosen, 3 * self._seconds + 30)
+            if outcome in (SURVIVED, NOT_TRIED) or self._is_sound(test):
+                return outcome, test
+
+    def _choose(self, tests: dict[str, float]) -> list[str]:
+        """The quickest first, until the time is used up; those that fail without any edit are left out."""
+        chosen, budget = [], self._seconds
+        for test, took in sorted(tests.items(), key=lambda item: item[1]):
+            if not self._sound.get(test, True):
+                continue
+            if chosen and took > budget:
+                break
+            chosen.append(test)
+            budget -= took
+        return chosen
+
+    def _is_sound(self, test: str) -> bool:
+        """Whether it passes in a copy without an edit."""
+        if test not in self._sound:
+            self._sound[test] = run_copy(None, [test], 3 * self._seconds + 30)[0] == SURVIVED
+        return self._sound[test]
+
+
+def run_copy(edit: Edit | None, tests: list[str], seconds: float) -> tuple[str, str]:
+    """What becomes of the tests in a copy with this edit, and which of them ran last."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(round(seconds + 60))  # whatever becomes of who waits for it
+        run_child(edit, tests, writes)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as said:
+        outcome = wait_for(child, seconds)
+        os.set_blocking(reads, False)  # a process that the copy has left behind may hold the other end
+        lines = (said.read() or b"").decode().splitlines()
+    return outcome, lines[-1] if lines else ""
+
+
+def run_child(edit: Edit | None, tests: list[str], writes: int) -> None:
+    status = FAILED_STATUS
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        if edit is not None:
+            exchange(edit)
+        asked = ["-x", "-q", "-p", "no:cacheprovider", *tests]
+        status = int(pytest.main(asked, plugins=[Teller(tests, writes)]))
+    finally:
+        os._exit(status)
+
+
+class Teller:
+    """Runs the tests in their order, and says which one is running."""
+
+    def __init__(self, tests: list[str], writes: int) -> None:
+        self._places = {test: place for place, test in enumerate(tests)}
+        self._writes = writes
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._places.get(item.nodeid, 0))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        os.write(self._writes, f"{nodeid}\n".encode())
+
+
+def exchange(edit: Edit) -> None:
+    """The function that is edited gets its new code."""
+    functions = [one for one in live_functions(edit.file) if one.__qualname__ == edit.function]
+    path = ROOT / edit.file
+    made = [
+        code for code in codes(compile(edited(path, edit.number), str(path), "exec"))
+        if code.co_qualname == edit.function
+    ]  # fmt: skip
+    lines = {code.co_firstlineno: code for code in made}
+    for function in functions:
+        if function.__code__.co_firstlineno in lines:
+            function.__code__ = lines.pop(function.__code__.co_firstlineno)
+    if len(made) == len(lines):
+        raise LookupError(f"expected a function `{edit.function}` in {edit.file}, found none that is loaded")
+
+
+def live_functions(file: str) -> list[FunctionType]:
+    """All functions of a module and of its classes, without what decorators have put around them."""
+    name = "penstock." + file.removesuffix(".py").replace("/", ".")
+    found: list[FunctionType] = []
+
+    def collect(holder: ModuleType | type) -> None:
+        for value in vars(holder).values():
+            if isinstance(value, type) and value.__module__ == name:
+                collect(value)
+            parts = [getattr(value, part, None) for part in ("fget", "fset", "__func__", "func")]
+            for one in [value, *parts]:
+                bare = inspect.unwrap(one) if callable(one) else one
+                if isinstance(bare, FunctionType) and bare.__module__ == name:
+                    found.append(bare)
+
+    collect(importlib.import_module(name))
+    return found
+
+
+def codes(code: CodeType) -> list[CodeType]:
+    found = [code]
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            found += codes(one)
+    return found
+
+
+def wait_for(child: int, seconds: float) -> str:
+    """Until the copy has ended; one that goes on for ever has been found."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return outcome_of(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return TOO_LONG
+
+
+def outcome_of(status: int) -> str:
+    """A copy that a signal has ended (memory that is not its own, say) has been found, too."""
+    if os.WIFSIGNALED(status):
+        return FOUND
+    known = {int(pytest.ExitCode.OK): SURVIVED, int(pytest.ExitCode.TESTS_FAILED): FOUND}
+    return known.get(os.WEXITSTATUS(status), NOT_TRIED)
