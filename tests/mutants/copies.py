@@ -11,8 +11,9 @@ import importlib
 import inspect
 import os
 import signal
-import time
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import CodeType, FunctionType, ModuleType
 
 import pytest
@@ -24,6 +25,9 @@ FOUND, SURVIVED, TOO_LONG = "found", "survived", "found (took too long)"
 NOT_RUN, NOT_TRIED = "no test runs it", "could not be tried"
 FAILED_STATUS = 70
 """Of a copy that failed for another reason than a test."""
+PATIENCE_S = 20
+PATIENCE_TIMES = 10
+"""A test that takes so much, and so many times as long as it does otherwise, will never end."""
 
 
 class Copies:
@@ -41,72 +45,75 @@ class Copies:
             chosen = self._choose(tests)
             if not chosen:
                 return NOT_RUN, ""
-            outcome, test = run_copy(edit, chosen, 3 * self._seconds + 30)
-            if outcome in (SURVIVED, NOT_TRIED) or self._is_sound(test):
+            outcome, test = run_copy(edit, chosen)
+            if outcome in (SURVIVED, NOT_TRIED) or self._is_sound(test, chosen[test]):
                 return outcome, test
 
-    def _choose(self, tests: dict[str, float]) -> list[str]:
+    def _choose(self, tests: dict[str, float]) -> dict[str, float]:
         """The quickest first, until the time is used up; those that fail without any edit are left out."""
-        chosen, budget = [], self._seconds
+        chosen: dict[str, float] = {}
+        budget = self._seconds
         for test, took in sorted(tests.items(), key=lambda item: item[1]):
             if not self._sound.get(test, True):
                 continue
             if chosen and took > budget:
                 break
-            chosen.append(test)
+            chosen[test] = took
             budget -= took
         return chosen
 
-    def _is_sound(self, test: str) -> bool:
+    def _is_sound(self, test: str, took: float) -> bool:
         """Whether it passes in a copy without an edit."""
         if test not in self._sound:
-            self._sound[test] = run_copy(None, [test], 3 * self._seconds + 30)[0] == SURVIVED
+            self._sound[test] = run_copy(None, {test: took})[0] == SURVIVED
         return self._sound[test]
 
 
-def run_copy(edit: Edit | None, tests: list[str], seconds: float) -> tuple[str, str]:
+def run_copy(edit: Edit | None, tests: dict[str, float]) -> tuple[str, str]:
     """What becomes of the tests in a copy with this edit, and which of them ran last."""
-    reads, writes = os.pipe()
-    child = os.fork()
-    if not child:
-        signal.alarm(round(seconds + 60))  # whatever becomes of who waits for it
-        run_child(edit, tests, writes)
-    os.close(writes)
-    with os.fdopen(reads, "rb") as said:
-        outcome = wait_for(child, seconds)
-        os.set_blocking(reads, False)  # a process that the copy has left behind may hold the other end
-        lines = (said.read() or b"").decode().splitlines()
-    return outcome, lines[-1] if lines else ""
+    with TemporaryFile() as said:
+        child = os.fork()
+        if not child:
+            run_child(edit, tests, said.fileno())
+        _, status = os.waitpid(child, 0)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # what it has left behind
+        said.seek(0)
+        lines = said.read().decode().splitlines()
+    return outcome_of(status) if lines else NOT_TRIED, lines[-1] if lines else ""
 
 
-def run_child(edit: Edit | None, tests: list[str], writes: int) -> None:
+def run_child(edit: Edit | None, tests: dict[str, float], said: int) -> None:
     status = FAILED_STATUS
     try:
         os.setsid()
+        signal.alarm(PATIENCE_S * PATIENCE_TIMES)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
         if edit is not None:
             exchange(edit)
         asked = ["-x", "-q", "-p", "no:cacheprovider", *tests]
-        status = int(pytest.main(asked, plugins=[Teller(tests, writes)]))
+        status = int(pytest.main(asked, plugins=[Teller(tests, said)]))
     finally:
         os._exit(status)
 
 
 class Teller:
-    """Runs the tests in their order, and says which one is running."""
+    """Runs the tests in their order, says which one is running, and ends the copy if it takes for ever."""
 
-    def __init__(self, tests: list[str], writes: int) -> None:
+    def __init__(self, tests: dict[str, float], said: int) -> None:
+        self._tests = tests
         self._places = {test: place for place, test in enumerate(tests)}
-        self._writes = writes
+        self._said = said
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: self._places.get(item.nodeid, 0))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        os.write(self._writes, f"{nodeid}\n".encode())
+        signal.alarm(round(PATIENCE_S + PATIENCE_TIMES * self._tests.get(nodeid, 0.0)))
+        os.write(self._said, f"{nodeid}\n".encode())
 
 
 def exchange(edit: Edit) -> None:
@@ -152,22 +159,9 @@ def codes(code: CodeType) -> list[CodeType]:
     return found
 
 
-def wait_for(child: int, seconds: float) -> str:
-    """Until the copy has ended; one that goes on for ever has been found."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return outcome_of(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return TOO_LONG
-
-
 def outcome_of(status: int) -> str:
     """A copy that a signal has ended (memory that is not its own, say) has been found, too."""
     if os.WIFSIGNALED(status):
-        return FOUND
+        return TOO_LONG if os.WTERMSIG(status) == signal.SIGALRM else FOUND
     known = {int(pytest.ExitCode.OK): SURVIVED, int(pytest.ExitCode.TESTS_FAILED): FOUND}
     return known.get(os.WEXITSTATUS(status), NOT_TRIED)
