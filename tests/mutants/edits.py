@@ -104,9 +104,16 @@ def walk(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         if name in ("annotation", "returns", "decorator_list", "args" if is_definition(node) else ""):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.Raise | ast.JoinedStr):
+            if isinstance(child, ast.AST) and not is_left_alone(child):
                 yield node, child
                 yield from walk(child)
+
+
+def is_left_alone(node: ast.AST) -> bool:
+    """What is said of mistakes, and `zip(..., strict=True)`, which is an assertion."""
+    return isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr) or (
+        isinstance(node, ast.keyword) and node.arg == "strict"
+    )
 
 
 def is_definition(node: ast.AST) -> bool:
