@@ -23,8 +23,8 @@ from .edits import Edit, edited
 ROOT = Path(__file__).parents[2]
 FOUND, SURVIVED, TOO_LONG = "found", "survived", "found (took too long)"
 NOT_RUN, NOT_TRIED = "no test runs it", "could not be tried"
-FAILED_STATUS = 70
-"""Of a copy that failed for another reason than a test."""
+PASSED, FAILED, NO_TEST_FAILED_IT = 0, 1, 70
+"""How a copy ends."""
 PATIENCE_S = 20
 PATIENCE_TIMES = 10
 """A test that takes so much, and so many times as long as it does otherwise, will never end."""
@@ -33,7 +33,10 @@ PATIENCE_TIMES = 10
 class Copies:
     """Edits, tried one after the other; `calls` says which tests run a function and how long they take."""
 
-    def __init__(self, calls: dict[str, dict[str, float]], seconds: float) -> None:
+    def __init__(
+        self, items: dict[str, pytest.Item], calls: dict[str, dict[str, float]], seconds: float
+    ) -> None:
+        self._items = items
         self._calls = calls
         self._seconds = seconds
         self._sound: dict[str, bool] = {}
@@ -45,7 +48,7 @@ class Copies:
             chosen = self._choose(tests)
             if not chosen:
                 return NOT_RUN, ""
-            outcome, test = run_copy(edit, chosen)
+            outcome, test = self._run(edit, chosen)
             if outcome in (SURVIVED, NOT_TRIED) or self._is_sound(test, chosen[test]):
                 return outcome, test
 
@@ -54,7 +57,7 @@ class Copies:
         chosen: dict[str, float] = {}
         budget = self._seconds
         for test, took in sorted(tests.items(), key=lambda item: item[1]):
-            if not self._sound.get(test, True):
+            if test not in self._items or not self._sound.get(test, True):
                 continue
             if chosen and took > budget:
                 break
@@ -65,55 +68,43 @@ class Copies:
     def _is_sound(self, test: str, took: float) -> bool:
         """Whether it passes in a copy without an edit."""
         if test not in self._sound:
-            self._sound[test] = run_copy(None, {test: took})[0] == SURVIVED
+            self._sound[test] = self._run(None, {test: took})[0] == SURVIVED
         return self._sound[test]
 
+    def _run(self, edit: Edit | None, tests: dict[str, float]) -> tuple[str, str]:
+        """What becomes of the tests in a copy with this edit, and which of them ran last."""
+        with TemporaryFile() as said:
+            child = os.fork()
+            if not child:
+                run_child(edit, {self._items[test]: took for test, took in tests.items()}, said.fileno())
+            _, status = os.waitpid(child, 0)
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)  # what it has left behind
+            said.seek(0)
+            lines = said.read().decode().splitlines()
+        return outcome_of(status) if lines else NOT_TRIED, lines[-1] if lines else ""
 
-def run_copy(edit: Edit | None, tests: dict[str, float]) -> tuple[str, str]:
-    """What becomes of the tests in a copy with this edit, and which of them ran last."""
-    with TemporaryFile() as said:
-        child = os.fork()
-        if not child:
-            run_child(edit, tests, said.fileno())
-        _, status = os.waitpid(child, 0)
-        with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # what it has left behind
-        said.seek(0)
-        lines = said.read().decode().splitlines()
-    return outcome_of(status) if lines else NOT_TRIED, lines[-1] if lines else ""
 
-
-def run_child(edit: Edit | None, tests: dict[str, float], said: int) -> None:
-    status = FAILED_STATUS
+def run_child(edit: Edit | None, tests: dict[pytest.Item, float], said: int) -> None:
+    """Runs them in their order, and says before each which it is."""
+    status = NO_TEST_FAILED_IT
     try:
         os.setsid()
-        signal.alarm(PATIENCE_S * PATIENCE_TIMES)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
         if edit is not None:
             exchange(edit)
-        asked = ["-x", "-q", "-p", "no:cacheprovider", *tests]
-        status = int(pytest.main(asked, plugins=[Teller(tests, said)]))
+        following = [*list(tests)[1:], None]
+        for (item, took), after in zip(tests.items(), following, strict=True):
+            signal.alarm(round(PATIENCE_S + PATIENCE_TIMES * took))
+            os.write(said, f"{item.nodeid}\n".encode())
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after)
+            if item.session.testsfailed:
+                os._exit(FAILED)
+        status = PASSED
     finally:
         os._exit(status)
-
-
-class Teller:
-    """Runs the tests in their order, says which one is running, and ends the copy if it takes for ever."""
-
-    def __init__(self, tests: dict[str, float], said: int) -> None:
-        self._tests = tests
-        self._places = {test: place for place, test in enumerate(tests)}
-        self._said = said
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: self._places.get(item.nodeid, 0))
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        signal.alarm(round(PATIENCE_S + PATIENCE_TIMES * self._tests.get(nodeid, 0.0)))
-        os.write(self._said, f"{nodeid}\n".encode())
 
 
 def exchange(edit: Edit) -> None:
@@ -163,5 +154,4 @@ def outcome_of(status: int) -> str:
     """A copy that a signal has ended (memory that is not its own, say) has been found, too."""
     if os.WIFSIGNALED(status):
         return TOO_LONG if os.WTERMSIG(status) == signal.SIGALRM else FOUND
-    known = {int(pytest.ExitCode.OK): SURVIVED, int(pytest.ExitCode.TESTS_FAILED): FOUND}
-    return known.get(os.WEXITSTATUS(status), NOT_TRIED)
+    return {PASSED: SURVIVED, FAILED: FOUND}.get(os.WEXITSTATUS(status), NOT_TRIED)
