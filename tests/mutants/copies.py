@@ -45,24 +45,24 @@ class Copies:
         """The outcome, and the test that found it."""
         tests = self._calls.get(f"{edit.file}:{edit.function}", {})
         while True:
-            chosen = self._choose(tests)
+            chosen = self._choose(tests, Path(edit.file).stem)
             if not chosen:
                 return NOT_RUN, ""
             outcome, test = self._run(edit, chosen)
             if outcome in (SURVIVED, NOT_TRIED) or self._is_sound(test, chosen[test]):
                 return outcome, test
 
-    def _choose(self, tests: dict[str, float]) -> dict[str, float]:
-        """The quickest first, until the time is used up; those that fail without any edit are left out."""
+    def _choose(self, tests: dict[str, float], name: str) -> dict[str, float]:
+        """Those of that name and the quickest first, until the time is used up; those that fail without any
+        edit are left out."""
+        sound = [test for test in tests if test in self._items and self._sound.get(test, True)]
+        sound.sort(key=lambda test: (f"test_{name}" not in test, tests[test]))
         chosen: dict[str, float] = {}
-        budget = self._seconds
-        for test, took in sorted(tests.items(), key=lambda item: item[1]):
-            if test not in self._items or not self._sound.get(test, True):
-                continue
-            if chosen and took > budget:
-                break
-            chosen[test] = took
-            budget -= took
+        budget = max(self._seconds, min((tests[test] for test in sound), default=0.0))
+        for test in sound:
+            if tests[test] <= budget:
+                chosen[test] = tests[test]
+                budget -= tests[test]
         return chosen
 
     def _is_sound(self, test: str, took: float) -> bool:
