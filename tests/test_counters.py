@@ -23,7 +23,8 @@ QUERIES = {
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a [RANGE 9 us] GROUP BY k EMIT CHANGES",
     "distinct": "SELECT DISTINCT k FROM a [RANGE 9 us] EMIT CHANGES",
     "set": "SELECT k FROM a [RANGE 9 us] INTERSECT SELECT k FROM b [RANGE 9 us] EMIT CHANGES",
-    "outer": "SELECT x.k, y.v FROM a [RANGE 9 us] AS x LEFT JOIN b [RANGE 7 us] AS y ON x.k = y.k EMIT CHANGES",
+    "outer": "SELECT x.k, y.v FROM a [RANGE 9 us] AS x LEFT JOIN b [RANGE 7 us] AS y ON x.k = y.k "
+    "EMIT CHANGES",
     "panes": "SELECT k, MAX(v) AS m FROM a [RANGE 8 us] GROUP BY k HOP BY 4 us",
     "hops": "SELECT x.k, y.v FROM a [RANGE 8 us] AS x JOIN b [RANGE 8 us] AS y ON x.k = y.k HOP BY 4 us",
     "deltas": "SELECT DISTINCT k FROM a [RANGE 8 us] HOP BY 4 us EMIT DELTA",
@@ -103,8 +104,8 @@ def run(monkeypatch: pytest.MonkeyPatch, queries: list[str], **options: str) -> 
 def test_counters_are_what_the_queues_have_seen(
     name: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, (rows_in, rows_out, taken, given) in run(monkeypatch, [QUERIES[name]], **options).items():
-        assert (rows_in, rows_out) == (taken, given), name
+    for one, (rows_in, rows_out, taken, given) in run(monkeypatch, [QUERIES[name]], **options).items():
+        assert (rows_in, rows_out) == (taken, given), one
 
 
 @pytest.mark.parametrize("sharing", ["auto", "pull-up", "push-down", "mem-opt", "chain", "unshared"])
