@@ -27,8 +27,14 @@ settings.register_profile(
 )
 settings.register_profile("draft", settings.get_profile("fresh"), phases=(Phase.explicit, Phase.generate))
 settings.register_profile("fixed", settings.get_profile("fresh"), derandomize=True, database=None)
+settings.register_profile(
+    "quick",
+    settings.get_profile("fixed"),
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
+)
 # fixed: the same cases in every run, so that none depends on luck. fresh: others each time (`make draws`).
-# draft: those without shrinking.
+# draft: those without shrinking. quick: the fixed ones, to know whether any fails (`make mutants`).
 settings.load_profile(os.environ.get("PENSTOCK_DRAWS", "fixed"))
 
 

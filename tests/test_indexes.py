@@ -26,6 +26,7 @@ if not JIT:
 
 from naive_indexes import NAIVE_TWINS, NaiveScan  # noqa: E402
 
+from penstock.engine.buffer import RowBuffer  # noqa: E402
 from penstock.engine.indexes.build import INDEX_KINDS, build_index, supports_ranges  # noqa: E402
 from penstock.engine.indexes.index import Index, Probes  # noqa: E402
 from penstock.engine.kernels.nodes import IN_USE  # noqa: E402
@@ -139,7 +140,7 @@ class Driver:
         for index in (self.index, self.counter):
             index._check()
             assert index.keys.tolist() == self.naive.keys
-        assert self.index.nbytes >= self.index.keys.nbytes
+        assert self.index.nbytes == sum(map(array_bytes, vars(self.index).values()))
 
     def rebuild(self) -> None:
         """An index built from the live keys answers as the old one does."""
@@ -338,6 +339,13 @@ def test_memory_follows_the_window(kind: str) -> None:
         index.purge(row - window)
     index._check()
     assert structure_bytes(index) <= 4 * max(drained, 1)
+
+
+def array_bytes(value: object) -> int:
+    """Bytes of an index's attribute."""
+    if isinstance(value, tuple):
+        return sum(map(array_bytes, value))
+    return value.nbytes if isinstance(value, np.ndarray | RowBuffer) else 0
 
 
 def structure_bytes(index: Index) -> int:

@@ -77,3 +77,16 @@ def test_other_windows_of_one_walk_through_no_others() -> None:
     after = roster.after(members)
     after._check()
     assert after.numbers is roster.numbers and after.sizes[:, 5].tolist() == [50, 60]
+
+
+def test_who_is_left_asks_what_it_asked() -> None:
+    """Eight ask for few things, and go one by one: what nobody asks any more has no number."""
+    for gone in range(8):
+        members = [Member("q", node((size, size), (size % 4, size % 3)), False) for size in range(1, 9)]
+        roster = Roster.of(members)
+        for place in (gone, 2, 0, 0, 1, 0):
+            for member in members:
+                member.is_new = False
+            members.pop(place)
+            roster = roster.after(members)
+            roster._check()

@@ -1,13 +1,14 @@
 """Small edits of a module's functions that change what they do, one at a time, numbered in order of the text.
 
-Not edited: assertions, `raise`, `_check`, `__repr__`, names and annotations, and functions that are compiled
-(their machine code would have to be made anew for each edit).
+Not edited: assertions and what only they need (`_check`), `raise`, `__repr__`, names and annotations, and
+functions that are compiled (their machine code would have to be made anew for each edit).
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ WORDS = {"left": "right", "right": "left"}
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
 WHOLE = ast.Name | ast.Attribute | ast.Call
 """Conditions that are turned round as they are."""
-SKIPPED = ("_check", "__repr__")
 COMPILED = {"kernel", "part", "expand", "overload", "intrinsic"}
 
 
@@ -36,22 +36,27 @@ class Edit:
     function: str
     line: int
     number: int
-    before: str
-    after: str
+    change: str
+    """What of what, within which line, and if that is not enough, the how manieth."""
 
     @property
     def name(self) -> str:
-        """The same for as long as the function's text around it is: without line and number."""
-        return f"{self.file} {self.function}: {self.before} -> {self.after}"
+        """The same for as long as the line it is in: without line and number."""
+        return f"{self.file} {self.function}: {self.change}"
 
 
 def edits_of(path: Path, file: str) -> list[Edit]:
     """All edits of a file."""
-    tree = ast.parse(path.read_text())
-    return [
-        Edit(file, function, node.lineno, number, written(node), written(after))
-        for number, (function, _, node, after) in enumerate(sites(tree))
-    ]
+    text = path.read_text()
+    lines, known, found = text.splitlines(), Counter[tuple[str, str]](), []
+    for number, (function, _, node, after) in enumerate(sites(ast.parse(text))):
+        change = f"{written(node)} -> {written(after)}"
+        if not isinstance(node, ast.stmt):
+            change += f" in {lines[node.lineno - 1].strip()}"
+        known[function, change] += 1
+        again = known[function, change]
+        found.append(Edit(file, function, node.lineno, number, change + (f" ({again})" if again > 1 else "")))
+    return found
 
 
 def edited(path: Path, number: int) -> ast.Module:
@@ -76,8 +81,17 @@ def functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.Func
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from functions(node.body, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.FunctionDef) and node.name not in SKIPPED and not is_compiled(node):
+        elif isinstance(node, ast.FunctionDef) and is_edited(node):
             yield f"{prefix}{node.name}", node
+
+
+def is_edited(node: ast.FunctionDef) -> bool:
+    return node.name != "__repr__" and not is_compiled(node) and not is_check(node)
+
+
+def is_check(node: ast.FunctionDef) -> bool:
+    """Whether it is there for its assertions."""
+    return node.name.startswith("_check") and any(isinstance(one, ast.Assert) for one in ast.walk(node))
 
 
 def is_compiled(node: ast.FunctionDef) -> bool:
@@ -90,9 +104,16 @@ def walk(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
         if name in ("annotation", "returns", "decorator_list", "args" if is_definition(node) else ""):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.Raise | ast.JoinedStr):
+            if isinstance(child, ast.AST) and not is_left_alone(child):
                 yield node, child
                 yield from walk(child)
+
+
+def is_left_alone(node: ast.AST) -> bool:
+    """What is said of mistakes, and `zip(..., strict=True)`, which is an assertion."""
+    return isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr) or (
+        isinstance(node, ast.keyword) and node.arg == "strict"
+    )
 
 
 def is_definition(node: ast.AST) -> bool:

@@ -2,30 +2,28 @@
 
     python -m mutants.main [--sample 40] [--seed 1] [--only engine/operators/tally.py] [--seconds 60]
 
-The processes are copies (fork) of one that has everything loaded, and only the function's code object is
-exchanged: most mutants are found within a second or two.
+Ends with status 1 if one has survived that explained.txt does not name.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from random import Random
-from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
-from .edits import Edit, edited, edits_of
+from .copies import FOUND, NOT_RUN, NOT_TRIED, ROOT, SURVIVED, Copies
+from .edits import Edit, edits_of
 
-ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".mutants"
 EXPLAINED = Path(__file__).parent / "explained.txt"
 TARGETS = (
@@ -36,9 +34,14 @@ TARGETS = (
     "engine/reorder.py", "engine/ingest.py", "engine/known_content.py", "engine/contents.py",
     "engine/kernels/*.py",
 )  # fmt: skip
-LEFT_OUT = ("spark", "cli_", "demo", "bench", "documents", "layout", "startup", "files_", "calibrate")
+LEFT_OUT = (
+    "spark", "cli_", "demo", "bench", "documents", "layout", "startup", "files_", "calibrate", "functions_",
+    "bind", "parse",
+)  # fmt: skip
 """Tests that start other processes or look at nothing here."""
-FOUND, SURVIVED, TOO_LONG, NOT_RUN = "found", "survived", "found (took too long)", "no test runs it"
+LEARNED = ("missing", "anew", "nothing")
+LEFT = (SURVIVED, NOT_RUN, NOT_TRIED)
+"""Outcomes that somebody has to look at."""
 
 
 def main() -> None:
@@ -54,17 +57,22 @@ def main() -> None:
     edits = sample(asked.only or TARGETS, asked.sample, asked.seed)[asked.first - 1 :]
     if asked.again is not None:
         edits = survivors(asked.again)
-    load(tests)
     counts: Counter[str] = Counter()
-    for number, edit in enumerate(edits, asked.first):
-        outcome, took = "explained", 0.0
-        if edit.name not in explained:
-            outcome, took = try_edit(edit, calls, asked.seconds)
-        counts[outcome] += 1
-        print(f"{number:4} {outcome:22} {took:5.1f} s  {place_of(edit)}")
-        sys.stdout.flush()
+
+    def try_all(items: dict[str, pytest.Item]) -> None:
+        copies = Copies(items, calls, asked.seconds)
+        for number, edit in enumerate(edits, asked.first):
+            outcome, test, began = "explained", "", time.perf_counter()
+            if edit.name not in explained:
+                outcome, test = copies.try_edit(edit)
+            counts[outcome] += 1
+            took, by = time.perf_counter() - began, f"  by {test}" if FOUND in outcome else ""
+            print(f"{number:4} {outcome:22} {took:5.1f} s  {place_of(edit)}{by}", file=out, flush=True)
+
+    out = sys.stdout
+    with_loaded(tests, try_all)
     print(f"{len(edits)} mutants: " + ", ".join(f"{n} {outcome}" for outcome, n in counts.most_common()))
-    sys.exit(1 if counts[SURVIVED] or counts[NOT_RUN] else 0)
+    sys.exit(1 if any(counts[one] for one in LEFT) else 0)
 
 
 def read_arguments() -> argparse.Namespace:
@@ -76,17 +84,19 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", help="files, or patterns of them")
     parser.add_argument("--again", type=Path, help="what an earlier run wrote: those that survived")
     parser.add_argument("--tests", nargs="*", default=["test_*.py"], help="files of tests that try them")
-    parser.add_argument("--learn", action="store_true", help="find out anew which tests run what")
+    parser.add_argument(
+        "--learn", choices=("missing", "anew", "nothing"), default="missing", help="which tests run what"
+    )
     return parser.parse_args()
 
 
-def learn_calls(tests: list[str], anew: bool) -> dict[str, dict[str, float]]:
+def learn_calls(tests: list[str], which: str) -> dict[str, dict[str, float]]:
     """Which tests run what: takes some minutes, and is kept for each file of tests until that is edited."""
     folder = WORK / "calls"
     folder.mkdir(exist_ok=True)
     known = {test: folder / f"{Path(test).stem}.json" for test in tests}
-    missing = [test for test, path in known.items() if anew or is_older(path, ROOT / test)]
-    if missing:
+    missing = [test for test, path in known.items() if which == "anew" or is_older(path, ROOT / test)]
+    if missing and which != "nothing":
         plugin = ["-p", "mutants.who_calls", "--calls", str(folder)]
         command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *plugin, *missing]
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PENSTOCK_DRAWS": "fixed"}, check=False)
@@ -118,7 +128,7 @@ def sample(patterns: tuple[str, ...], size: int, seed: int) -> list[Edit]:
 def survivors(log: Path) -> list[Edit]:
     """Those that no test found in an earlier run, as far as they can still be made."""
     lines = [line.split(" s  ", 1) for line in log.read_text().splitlines() if " s  " in line]
-    names = {place for said, place in lines if SURVIVED in said or NOT_RUN in said}
+    names = {place for said, place in lines if any(one in said for one in LEFT)}
     files = sorted({place.split(":", 1)[0] for place in names})
     return [edit for file in files for edit in edits_of(ROOT / file, file) if place_of(edit) in names]
 
@@ -127,95 +137,27 @@ def place_of(edit: Edit) -> str:
     return f"{edit.file}:{edit.line} {edit.name.split(' ', 1)[1]}"
 
 
-def load(tests: list[str]) -> None:
-    """Everything that the tests need is in memory before there are copies."""
-    os.environ["PENSTOCK_DRAWS"] = "fixed"
+def with_loaded(tests: list[str], work: Callable[[dict[str, pytest.Item]], None]) -> None:
+    """Everything that the tests need is in memory, and they are found, before there are copies."""
+    os.environ["PENSTOCK_DRAWS"] = "quick"
     os.chdir(ROOT)
-    with open(os.devnull, "w") as nowhere:
-        out, sys.stdout = sys.stdout, nowhere
-        try:
-            pytest.main(["--collect-only", "-q", *tests])
-        finally:
-            sys.stdout = out
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        asked = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:faulthandler", *tests]
+        done = pytest.main(asked, plugins=[Loop(work)])
+    if done:
+        sys.exit(f"expected to load the tests, found that pytest ended with `{done!r}`")
 
 
-def try_edit(edit: Edit, calls: dict[str, dict[str, float]], seconds: float) -> tuple[str, float]:
-    """What the tests say to it, and how long they took."""
-    live = live_functions(edit.file)
-    first = {line: function for line, function in live.items() if function.__qualname__ == edit.function}
-    tests = calls.get(f"{edit.file}:{edit.function}", {})
-    if not tests:
-        return NOT_RUN, 0.0
-    chosen, budget = [], seconds
-    for test, took in sorted(tests.items(), key=lambda item: item[1]):
-        if chosen and took > budget:
-            break
-        chosen.append(test)
-        budget -= took
-    began = time.perf_counter()
-    child = os.fork()
-    if not child:
-        signal.alarm(round(4 * seconds + 60))  # whatever becomes of who waits for it
-        run_child(edit, first, chosen)
-    outcome = wait_for(child, 3 * seconds + 30)
-    return outcome, time.perf_counter() - began
+class Loop:
+    """Work is done where pytest would run the tests."""
 
+    def __init__(self, work: Callable[[dict[str, pytest.Item]], None]) -> None:
+        self._work = work
 
-def live_functions(file: str) -> dict[int, FunctionType]:
-    """The functions of a module by the line they begin at."""
-    name = "penstock." + file.removesuffix(".py").replace("/", ".")
-    module = importlib.import_module(name)
-    found: dict[int, FunctionType] = {}
-
-    def collect(holder: ModuleType | type) -> None:
-        for value in vars(holder).values():
-            value = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
-            value = getattr(value, "func", value)
-            if isinstance(value, type) and value.__module__ == name:
-                collect(value)
-            elif isinstance(value, FunctionType) and value.__module__ == name:
-                found[value.__code__.co_firstlineno] = value
-
-    collect(module)
-    return found
-
-
-def run_child(edit: Edit, functions: dict[int, FunctionType], tests: list[str]) -> None:
-    status = 70
-    try:
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        path = ROOT / edit.file
-        for code in codes(compile(edited(path, edit.number), str(path), "exec")):
-            function = functions.get(code.co_firstlineno)
-            if function is not None and code.co_qualname == edit.function:
-                function.__code__ = code
-        status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    finally:
-        os._exit(status)
-
-
-def codes(code: CodeType) -> list[CodeType]:
-    found = [code]
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            found += codes(one)
-    return found
-
-
-def wait_for(child: int, seconds: float) -> str:
-    """Until the copy has ended; one that goes on for ever has been found."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return SURVIVED if status == 0 else FOUND
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return TOO_LONG
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._work({item.nodeid: item for item in session.items})
+        return True
 
 
 if __name__ == "__main__":
