@@ -54,7 +54,7 @@ def attempt(script: Script, instants: int = INSTANTS, tally: Tally | None = None
         tally.draws += 1
         tally.answers += judge.looked
         if drive is not None:
-            tally.queries += len(drive.asked)
+            tally.queries += drive.started
             tally.refused.update(drive.refused)
         if wrong is not None:
             tally.failed.append(script.seed)
