@@ -243,17 +243,19 @@ class Trees:
         return Drawn(text.format(one, two, condition), text.format(one_duck, two_duck, asked), life)
 
     def many(self, operators: int) -> Drawn:
-        """Three inputs joined: in FROM with commas, as one if they are streams, or one after the other."""
-        deep = self.dice.randrange(3) if operators > 2 else -1
-        inputs = [self.tree(operators - 2) if place == deep else self.scan() for place in range(3)]
-        if self.dice.random() < 0.3:
+        """Three or four inputs joined: with commas, as one if they are streams, or one after the other."""
+        count, deep = self.dice.choice([3, 3, 3, 4]), self.dice.randrange(3) if operators > 2 else -1
+        inputs = [self.tree(operators - 2) if place == deep else self.scan() for place in range(count)]
+        if count == 3 and self.dice.random() < 0.3:
             text = f"SELECT p.k AS k, r.v AS v FROM {self.dice.choice(OUTER_OF_THREE)}"
             ours, theirs = [f"({one.penstock})" for one in inputs], [f"({one.duck})" for one in inputs]
             return Drawn(text.format(*ours), text.format(*theirs))
-        condition = self.dice.choice(MANY)
-        text = f"SELECT p.k AS k, r.v AS v FROM ({{}}) AS p, ({{}}) AS q, ({{}}) AS r WHERE {condition}"
-        lives = [(name, one.life) for name, one in zip("pqr", inputs, strict=True) if one.life is not None]
-        life = joined("p.k AS k, r.v AS v", lives, condition) if len(lives) == 3 else None
+        condition = self.dice.choice(MANY) + (" AND s.k = q.k" if count == 4 else "")
+        names = "pqrs"[:count]
+        sources = ", ".join(f"({{}}) AS {name}" for name in names)
+        text = f"SELECT p.k AS k, r.v AS v FROM {sources} WHERE {condition}"
+        lives = [(name, one.life) for name, one in zip(names, inputs, strict=True) if one.life is not None]
+        life = joined("p.k AS k, r.v AS v", lives, condition) if len(lives) == count else None
         return Drawn(
             text.format(*(one.penstock for one in inputs)), text.format(*(one.duck for one in inputs)), life
         )

@@ -209,7 +209,10 @@ class Drawing:
         if started.hops:
             started.hop, started.origin = dice.randint(1, 7), dice.choice([0, 0, 3, 1000])
             if dice.random() < 0.5:
-                started.forced["modes"] = dice.choice(["auto", *MODES])
+                mode: Any = dice.choice(["auto", *MODES])
+                if mode != "auto" and " JOIN " in tree.drawn.penstock and dice.random() < 0.3:
+                    mode = {"join 1": mode}
+                started.forced["modes"] = mode
             if dice.random() < 0.3:
                 started.forced["execution"] = dice.choice(["taat", "waat"])
         if dice.random() < 0.12:

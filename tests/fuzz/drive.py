@@ -213,7 +213,9 @@ class Drive:
     def start(self, step: Start) -> None:
         """It is there from now on, unless it is refused."""
         like = None if step.like is None else self.asked.get(step.like)
-        if step.name in self.engine.queries or (step.like is not None and like is None):
+        if step.name in self.engine.queries:
+            return
+        if step.like is not None and (like is None or not step.is_company_of(like.start)):
             return
         references = [replace(one, lifetimes={}) for one in step.tree.references]
         one = self.asked[step.name] = Asked(step, [Span(references)], like)

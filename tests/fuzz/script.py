@@ -36,6 +36,11 @@ class Start:
     like: str | None = None
     """The query whose rows it counts, or whose changes it gives the half that enters of."""
 
+    def is_company_of(self, other: Start) -> bool:
+        """Whether it was drawn to be compared with that one, and not with another that had its name."""
+        alike = self.tree is other.tree and (self.hop, self.origin) == (other.hop, other.origin)
+        return alike and other.emit == (self.emit if self.counting else "INSERTS")
+
     @property
     def sql(self) -> str:
         text = self.tree.drawn.penstock
