@@ -130,6 +130,13 @@ class Tree:
         kind, size = ("range", None) if window is None else (window.kind, window.size)
         return self.with_windows([Bare(one.stream, one.alias, kind, size) for one in self.references])
 
+    def kept(self, condition: str) -> Tree:
+        """Those of its rows that satisfy a condition."""
+        text = f"SELECT k, v FROM ({{}}) AS kept WHERE {condition}"
+        drawn = self.drawn
+        life = None if drawn.life is None else f"SELECT * FROM ({drawn.life}) AS kept WHERE {condition}"
+        return Tree(Drawn(text.format(drawn.penstock), text.format(drawn.duck), life), self.references)
+
     def above(self, text: str) -> Tree:
         """Another query that has this one as a part."""
         life = self.drawn.life

@@ -8,7 +8,7 @@ from typing import Any
 
 from oracle import Reference
 
-from .ask import ABOVE, NAMED, Tree, Trees, drawn_window
+from .ask import ABOVE, FILTERS, NAMED, Tree, Trees, drawn_window
 from .entry import Declared, Entrance, Row
 from .script import Advance, Alter, Close, Drop, Look, Push, Read, Restore, Script, Start, Step, Wrong
 
@@ -52,11 +52,14 @@ class Drawing:
         self.free: list[str] = []
         self.running: dict[str, Start] = {}
         self.windows = dice.choice(WINDOWS)
+        self.is_flock = dice.random() < 0.2
+        """Most queries are one join, through windows of their own."""
+        self.flock: Tree | None = None
         self.steps: list[Step] = []
         self.values = VALUES if dice.random() < 0.3 else VALUES[:-1]
         self.keys = dice.choice([KEYS, KEYS[1:], KEYS[1:3]])
         self.options: dict[str, Any] = {
-            "sharing": dice.choice(SHARING),
+            "sharing": dice.choice(SHARING[3 if self.is_flock else 0 :]),
             "expiry": dice.choice(EXPIRY),
             "index": dice.choice(INDEX),
             "optimize": dice.choice(["exhaustive", "exhaustive", "heuristic", "none"]),
@@ -75,9 +78,9 @@ class Drawing:
 
     def script(self, seed: int) -> Script:
         dice = self.dice
-        for _ in range(dice.choice([0, 1, 1, 2])):
+        for _ in range(dice.choice([2, 3, 4] if self.is_flock else [0, 1, 1, 2])):
             self.start()
-        for _ in range(dice.randint(4, 12)):
+        for _ in range(dice.randint(4, 12) + 4 * self.is_flock):
             self.step()
         if not self.running:
             self.start()
@@ -202,7 +205,8 @@ class Drawing:
         tree = self.tree()
         if not tree.references:
             return None
-        started = Start(self.name(), tree, dice.choice(EMITS), fails=self.fails and dice.random() < 0.4)
+        emit = "INSERTS" if self.is_flock and dice.random() < 0.6 else dice.choice(EMITS)
+        started = Start(self.name(), tree, emit, fails=self.fails and dice.random() < 0.4)
         if self.mischief and dice.random() < 0.6:
             started.hears = "raises" if self.mischief == "raises" else "calls"
         started.late = dice.choice([None] * 6 + ["DROP", "DROP", "ERROR"])
@@ -231,6 +235,8 @@ class Drawing:
     def tree(self) -> Tree:
         """A new one, or one that has to do with one at work."""
         dice = self.dice
+        if self.is_flock and dice.random() < 0.85:
+            return self.one_of_flock()
         if self.running and dice.random() < 0.5:
             tree = dice.choice(list(self.running.values())).tree
             if dice.random() < 0.5:
@@ -246,6 +252,14 @@ class Drawing:
             kind = dice.choice(["range", "range", "rows"])
             tree = tree.through_one(None if dice.random() < 0.15 else drawn_window(dice, kind, "", ""))
         return tree
+
+    def one_of_flock(self) -> Tree:
+        if self.flock is None:
+            trees = Trees(self.dice, list(self.streams), self.windows, tables=False)
+            drawn = trees.double("join", trees.scan(), trees.scan())
+            self.flock = Tree(drawn, trees.references)
+        tree = self.flock.with_windows([self.other_window(one) for one in self.flock.references])
+        return tree.kept(self.dice.choice(FILTERS)) if self.dice.random() < 0.4 else tree
 
     def other_window(self, one: Reference) -> Reference:
         if self.dice.random() < 0.3 and type(one).__name__ != "Bare":

@@ -264,7 +264,8 @@ class Drive:
             case Alter():
                 for one in self.with_company(step.name):
                     if one.start.emit == "INSERTS" and one.next is not None:
-                        one.spans[-1].until = min(one.spans[-1].until, self.known(one))
+                        # of the instant that is not over, what comes now may meet nothing of what has come
+                        one.spans[-1].until = min(one.spans[-1].until, self.now(one) - 1)
                     self.look(one)
                     self.read(one)
                     judge(self, one, False)
