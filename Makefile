@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lowest check slow draws mutants bench clean
+.PHONY: install run test lowest check slow draws fuzz mutants bench clean
 
 install: $(STAMP)
 
@@ -38,6 +38,12 @@ TIMES ?= 1
 TESTS ?= tests
 draws: install
 	PYTHONPATH=tests $(BIN)/python -m draws.main --minutes $(MINUTES) --times $(TIMES) $(TESTS)
+
+# Engines driven through everything at once, asked at many instants what DuckDB says: make fuzz DRAWS=20000
+DRAWS ?= 1000
+FAILURES ?= 1
+fuzz: install
+	PYTHONPATH=tests $(BIN)/python -m fuzz.main --draws $(DRAWS) --failures $(FAILURES) $(if $(SEED),--seed $(SEED))
 
 # Wrong versions of the engine that some test ought to notice, a new sample each time: make mutants SAMPLE=300
 SAMPLE ?= 40

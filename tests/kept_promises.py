@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.engine.batch import Batch
-from penstock.engine.queue import BEGINNING, Queue
+from penstock.engine.queue import Queue
+from penstock.engine.static_table import TABLE_TIME
 
 
 class BrokenPromise(AssertionError):
@@ -28,7 +29,7 @@ def put(queue: Queue, batch: Batch) -> None:
         return
     if queue.closed:
         raise BrokenPromise(f"expected nothing after the end, found {batch.length} rows")
-    timed = batch.ts[batch.ts > BEGINNING]
+    timed = batch.ts[batch.ts > TABLE_TIME]
     if len(timed) and timed[0] < queue.punctuation:
         raise BrokenPromise(f"expected no rows below {queue.punctuation}, found one at {timed[0]}")
 

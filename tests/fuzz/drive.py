@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from kept_promises import kept_promises
 from oracle import Reference, plain, rows_of
 from test_changes_oracle import same
@@ -17,6 +22,8 @@ from penstock.engine.scheduler import RoundRobin, Shuffled
 from penstock.optimizer.weights import SHIPPED, Weights, read
 from penstock.query import EPOCH, NEVER
 
+from .entry import Entrance, Row
+from .mischief import Mischief, ask_everything, try_wrong
 from .script import (
     SCHEMA,
     TABLE,
@@ -24,15 +31,15 @@ from .script import (
     Alter,
     Close,
     Drop,
+    Look,
     Push,
     Read,
     Restore,
-    Row,
     Script,
     Start,
     Step,
+    Wrong,
     as_table,
-    declare,
 )
 
 EVER = 1 << 60
@@ -47,12 +54,13 @@ class Span:
     until: int = EVER
 
 
-@dataclass
+@dataclass(eq=False)
 class Asked:
     """A query at work, what it has given, and over which windows."""
 
     start: Start
     spans: list[Span]
+    like: Asked | None = None
     alters: bool = False
     next: list[Reference] | None = None
     """Windows it is to have."""
@@ -78,6 +86,17 @@ class Asked:
         """Whether some window is only known when an instant is over."""
         return any(one.kind == "rows" for span in self.spans for one in span.references)
 
+    def take(self, table: pa.Table) -> None:
+        """What it gives, in time order."""
+        has_diff = self.start.emit in ("CHANGES", "DELTA")
+        last = self.given[-1][0] if self.given else -EVER
+        for ts, *row in rows_of(table):
+            if ts < last:
+                raise Disagreement(f"{self.name}: a row at {ts} after one at {last}")
+            last = ts
+            diff = row.pop(0) if has_diff else 1
+            self.given.append((ts, diff, same(plain(tuple(row)))))
+
 
 class Disagreement(AssertionError):
     """The engine does something else than it should."""
@@ -89,9 +108,13 @@ class Drive:
     def __init__(self, script: Script) -> None:
         self.script = script
         self.engine = make_engine(script)
-        self.come: dict[str, list[Row]] = {name: [] for name in script.slack}
+        self.entrance = Entrance(script.streams)
+        self.come: dict[str, list[Row]] = {name: [] for name in script.streams}
         self.asked: dict[str, Asked] = {}
+        self.started = 0
         self.refused: list[str] = []
+        self.stopped: set[str] = set()
+        self.within: Start | Alter | Drop | Advance | Push | None = None
         self.closed: Close | None = None
 
     def run(self, judge: Any) -> None:
@@ -99,6 +122,7 @@ class Drive:
         with kept_promises():
             for number, step in enumerate(self.script.steps):
                 self.do(step, judge)
+                self.look_at_streams()
                 if number % 4 == self.script.seed % 4 or isinstance(step, Close):
                     self.engine._runtime._check()
                 for one in self.asked.values():
@@ -110,22 +134,29 @@ class Drive:
     def do(self, step: Step, judge: Any) -> None:
         match step:
             case Push():
-                self.come[step.stream] += step.rows
-                self.engine.push(step.stream, as_table(step.rows, step.chunks))
+                self.within = step.within
+                self.call(lambda: self.push(step))
+                done, self.within = step.within if self.within is None else None, None
+                if done is not None:
+                    self.note(done, judge)
             case Advance():
-                self.engine.advance(step.ts, step.stream)
+                self.call(lambda: self.advance(step))
             case Start():
-                self.start(step, judge)
-            case Alter():
-                self.alter(step, judge)
-            case Drop():
-                if step.name in self.asked:
-                    one = self.asked.pop(step.name)
+                self.call(lambda: self.start(step))
+                self.note(step, judge)
+            case Alter() | Drop():
+                one = self.asked.get(step.name)
+                if isinstance(step, Drop) and one is not None:
                     self.read(one)
                     judge(self, one, False)
-                    self.engine.queries[step.name].drop()
+                self.call(lambda: self.change(step))
+                self.note(step, judge)
             case Restore():
-                self.engine = penstock.Engine.restore_bytes(self.engine.checkpoint_bytes())
+                self.restore(step.to_file)
+            case Wrong():
+                try_wrong(self.engine, step.kind, step.stream)
+            case Look():
+                ask_everything(self.engine)
             case Read():
                 if step.name in self.asked:
                     self.read(self.asked[step.name])
@@ -133,42 +164,175 @@ class Drive:
             case Close():
                 self.passed = {one.name: self.now(one) for one in self.asked.values()}
                 self.closed = step
-                self.engine.close(drain=step.drain)
+                self.call(lambda: self.engine.close(drain=step.drain))
 
-    def start(self, step: Start, judge: Any) -> None:
-        if step.like is not None and step.like not in self.asked:
-            return
+    # -- what is asked of the engine ----------------------------------------------------------------
+
+    def call(self, what: Callable[[], None]) -> None:
+        """Queries that are to fail may, and subscribers that raise; nobody else."""
         try:
-            self.engine.query(step.sql, step.name, **step.options)
-        except (penstock.QueryError, penstock.UsageError) as error:
-            self.refused.append(f"{error}")
+            what()
+        except penstock.TakenError as error:
+            for one in (error, *error.others):
+                self.judge_error(one)
+
+    def judge_error(self, error: BaseException | None) -> None:
+        match error:
+            case penstock.StoppedError() if "Division by zero" in f"{error}":
+                for name in error.queries:
+                    one = self.asked.pop(name, None)
+                    if one is not None and one.start.fails:
+                        self.stopped.add(name)
+                    if name not in self.stopped:
+                        raise error
+            case penstock.SubscriberError():
+                self.judge_error(error.__cause__)
+            case penstock.QueryError() | penstock.UsageError():
+                self.refused.append(f"{error}")
+            case Mischief() | None:
+                pass
+            case _:
+                raise error
+
+    def push(self, step: Push) -> None:
+        taken = self.entrance.entries[step.stream].push(step.rows, self.drops(step.stream))
+        if isinstance(taken, str):
+            kind = {"late": penstock.LateError, "ahead": penstock.AheadError}[taken]
+            with pytest.raises(kind):
+                self.engine.push(step.stream, as_table(step.rows, step.chunks))
+            return
+        self.come[step.stream] += taken
+        self.let_idle()
+        self.engine.push(step.stream, as_table(step.rows, step.chunks))
+
+    def advance(self, step: Advance) -> None:
+        self.entrance.advance(step.ts, step.stream)
+        self.let_idle()
+        self.engine.advance(step.ts, step.stream)
+
+    def start(self, step: Start) -> None:
+        """It is there from now on, unless it is refused."""
+        like = None if step.like is None else self.asked.get(step.like)
+        if step.name in self.engine.queries:
+            return
+        if step.like is not None and (like is None or not step.is_company_of(like.start)):
             return
         references = [replace(one, lifetimes={}) for one in step.tree.references]
-        one = self.asked[step.name] = Asked(step, [Span(references)])
+        one = self.asked[step.name] = Asked(step, [Span(references)], like)
         one.is_late = any(self.come.values())
-        self.read(one)
-        judge(self, one, False)
-
-    def alter(self, step: Alter, judge: Any) -> None:
-        """Together with whoever is compared with it."""
-        if step.name not in self.asked:
+        try:
+            if step.in_text and not step.options:
+                self.engine.execute(f"CREATE QUERY {step.name} AS {step.sql}")
+            else:
+                self.engine.query(step.sql, step.name, **step.options)
+        except (penstock.QueryError, penstock.UsageError) as error:
+            self.refused.append(f"{error}")
+            del self.asked[step.name]
             return
-        names = [step.name, *(one.name for one in self.asked.values() if one.start.like == step.name)]
-        for name in names:
-            one = self.asked[name]
+        self.started += 1
+
+    def change(self, step: Alter | Drop) -> None:
+        """Of whoever is compared with a query the windows change too."""
+        if isinstance(step, Drop):
+            if step.name in self.engine.queries:
+                self.engine.queries[step.name].drop()
+            return
+        for one in self.with_company(step.name):
+            sql = replace(step, name=one.name).sql
             try:
-                self.engine.execute(replace(step, name=name).sql)
+                self.call(partial(self.engine.execute, sql))
             except penstock.QueryError as error:
                 self.refused.append(f"{error}")
-                one.start = replace(one.start, like=None)
+                one.like = None
                 continue
             one.alters = True
             one.next = [Reference(old.stream, old.alias, step.kind, step.size) for old in one.references]
-            if one.start.emit == "INSERTS":
-                one.spans[-1].until = min(one.spans[-1].until, self.known(one))
-            self.look(one)
-            self.read(one)
-            judge(self, one, False)
+
+    def note(self, step: Step, judge: Any) -> None:
+        """Something was asked for, and is done now."""
+        match step:
+            case Start():
+                one = self.asked.get(step.name)
+                if one is not None and one.start is step:
+                    if step.name not in self.engine.queries:  # refused when its turn came
+                        del self.asked[step.name]
+                        return
+                    self.read(one)
+                    if step.hears and not step.counting:
+                        self.engine.queries[step.name].subscribe(self.listener(one))
+                    judge(self, one, False)
+            case Alter():
+                for one in self.with_company(step.name):
+                    if one.start.emit == "INSERTS" and one.next is not None:
+                        # of the instant that is not over, what comes now may meet nothing of what has come
+                        one.spans[-1].until = min(one.spans[-1].until, self.now(one) - 1)
+                    self.look(one)
+                    self.read(one)
+                    judge(self, one, False)
+            case Drop():
+                self.asked.pop(step.name, None)
+                self.stopped.discard(step.name)
+
+    def with_company(self, name: str) -> list[Asked]:
+        one = self.asked.get(name)
+        return [] if one is None else [one, *(other for other in self.asked.values() if other.like is one)]
+
+    def restore(self, to_file: bool) -> None:
+        if to_file:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "engine.state"
+                self.engine.checkpoint(path)
+                self.engine = penstock.Engine.restore(path)
+        else:
+            self.engine = penstock.Engine.restore_bytes(self.engine.checkpoint_bytes())
+        for one in self.asked.values():
+            if one.start.hears and not one.start.counting:
+                self.read(one)
+                self.engine.queries[one.name].subscribe(self.listener(one))
+
+    def listener(self, one: Asked) -> Callable[[pa.RecordBatch], None]:
+        def hear(batch: pa.RecordBatch) -> None:
+            one.take(pa.Table.from_batches([batch]))
+            self.ask_within()
+            if one.start.hears == "raises":
+                raise Mischief
+
+        return hear
+
+    def ask_within(self) -> None:
+        """In the midst of a push; it is done when that is."""
+        step, self.within = self.within, None
+        match step:
+            case Start():
+                self.start(step)
+            case Alter() | Drop():
+                self.change(step)
+            case Advance():
+                self.advance(step)
+            case Push():
+                kept = self.entrance.entries[step.stream].come
+                late = any(row[0] < kept for row in step.rows) or self.script.streams[step.stream].ahead
+                if not late:
+                    self.push(step)
+
+    # -- what is known ------------------------------------------------------------------------------
+
+    def drops(self, stream: str) -> bool:
+        """What becomes of late rows."""
+        said = {one.start.late for one in self.asked.values() if stream in one.streams}
+        return "ERROR" not in said and ("DROP" in said or self.script.options.get("late") == "drop")
+
+    def let_idle(self) -> None:
+        self.entrance.let_idle(one.streams for one in self.asked.values())
+
+    def look_at_streams(self) -> None:
+        """How far they have come is told by a definition."""
+        if self.closed is not None:
+            return
+        for name, ingest in self.engine._runtime.streams.items():
+            come = self.entrance.entries[name].come
+            if max(ingest.watermark, -(10**9)) != come:
+                raise Disagreement(f"{name}: expected to have come to {come}, found {ingest.watermark}")
 
     def look(self, one: Asked) -> None:
         """From when on answers are exact, and whether new windows are in force."""
@@ -192,16 +356,8 @@ class Drive:
     def read(self, one: Asked) -> None:
         query = self.engine.queries[one.name]
         one.count = query.count
-        if one.start.counting:
-            return
-        has_diff = one.start.emit in ("CHANGES", "DELTA")
-        last = one.given[-1][0] if one.given else -EVER
-        for ts, *row in rows_of(query.results()):
-            if ts < last:
-                raise Disagreement(f"{one.name}: a row at {ts} after one at {last}")
-            last = ts
-            diff = row.pop(0) if has_diff else 1
-            one.given.append((ts, diff, same(plain(tuple(row)))))
+        if not one.start.counting:
+            one.take(query.results())
 
     def now(self, one: Asked) -> int:
         """How far all streams of a query have come."""
@@ -210,6 +366,9 @@ class Drive:
     def known(self, one: Asked) -> int:
         """The last instant of which all must have come out by now."""
         return self.now(one) - (one.has_rows or one.start.hops)
+
+    def expiry(self, one: Asked) -> str:
+        return str(one.start.forced.get("expiry", self.script.options.get("expiry", "auto")))
 
     def tables(self) -> dict[str, pa.Table]:
         return {name: as_table(rows) for name, rows in self.come.items()}
@@ -226,8 +385,8 @@ def make_engine(script: Script) -> penstock.Engine:
         scheduler = RoundRobin(number) if number % 2 else Shuffled(number)
     weights = drawn_weights(script.seed) if script.hurry else read(SHIPPED)
     engine = penstock.Engine(scheduler=scheduler, weights=weights, **script.options)
-    for name, slack in script.slack.items():
-        engine.execute(declare(name, slack))
+    for name, declared in script.streams.items():
+        engine.execute(declared.sql(name))
     engine.execute("CREATE TABLE t (k BIGINT, v DOUBLE)")
     engine.push("t", TABLE)
     if script.hurry:

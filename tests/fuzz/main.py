@@ -54,7 +54,7 @@ def attempt(script: Script, instants: int = INSTANTS, tally: Tally | None = None
         tally.draws += 1
         tally.answers += judge.looked
         if drive is not None:
-            tally.queries += len(drive.asked)
+            tally.queries += drive.started
             tally.refused.update(drive.refused)
         if wrong is not None:
             tally.failed.append(script.seed)
@@ -69,7 +69,7 @@ def try_many(first: int, draws: int, most: int = 1, shrinking_s: float = 60.0) -
         wrong = attempt(script, tally=tally)
         if tally.draws % 100 == 0:
             gc.collect()
-        if tally.draws % 1000 == 0:
+        if tally.draws % 500 == 0:
             print(f"{tally}, {time.monotonic() - began:.0f} s", flush=True)
         if wrong is not None:
             print(f"\nseed {seed}: {wrong}", flush=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from .script import Alter, Close, Drop, Push, Read, Restore, Script, Start, declare
+from .script import Advance, Alter, Close, Drop, Push, Restore, Script, Start, Step
 
 Fails = Callable[[Script], str | None]
 """Says what is wrong with a script, if anything."""
@@ -40,25 +40,52 @@ def smaller_ones(script: Script) -> Iterator[Script]:
     while size:
         for at in range(0, len(steps), size):
             kept = steps[:at] + steps[at + size :]
-            yield replace(
-                script, steps=kept if any(isinstance(one, Close) for one in kept) else [*kept, Close(False)]
-            )
+            if not any(isinstance(one, Close) for one in kept):
+                kept = [*kept, Close(False)]
+            if kept != steps:
+                yield replace(script, steps=kept)
         size //= 2
     for number, step in enumerate(steps):
-        if isinstance(step, Push):
-            for part in halves(step.rows):
-                yield replaced(script, number, replace(step, rows=part))
-        if isinstance(step, Start) and (step.modes or step.execution):
-            yield replaced(script, number, replace(step, modes=None, execution=None))
+        for simpler in simpler_ones(step):
+            yield replaced(script, number, simpler)
     if script.hurry:
         yield replace(script, hurry=False)
     if script.scheduler:
         yield replace(script, scheduler=0)
     for name in script.options:
-        yield replace(script, options={one: value for one, value in script.options.items() if one != name})
-    for name, slack in script.slack.items():
-        if slack:
-            yield replace(script, slack={**script.slack, name: 0})
+        yield replace(script, options=without(script.options, name))
+    for name, declared in script.streams.items():
+        for simpler in (
+            replace(declared, slack=0),
+            replace(declared, ahead=None),
+            replace(declared, idle=None),
+        ):
+            if simpler != declared:
+                yield replace(script, streams={**script.streams, name: simpler})
+
+
+def simpler_ones(step: Step) -> Iterator[Step]:
+    match step:
+        case Push():
+            for part in halves(step.rows):
+                yield replace(step, rows=part)
+            if step.within is not None:
+                yield replace(step, within=None)
+            if step.chunks > 1:
+                yield replace(step, chunks=1)
+        case Start():
+            for name in step.forced:
+                yield replace(step, forced=without(step.forced, name))
+            if step.late:
+                yield replace(step, late=None)
+            if step.hears:
+                yield replace(step, hears="")
+            if step.in_text:
+                yield replace(step, in_text=False)
+
+
+def without(options: dict[str, Any], name: str) -> dict[str, Any]:
+    return {one: value for one, value in options.items() if one != name}
 
 
 def halves(rows: list[Any]) -> Iterator[list[Any]]:
@@ -80,32 +107,37 @@ def write(script: Script, fails: Fails) -> str:
     lines = ["import penstock", f"e = penstock.Engine({given})"]
     if script.scheduler or script.hurry:
         lines.append(f"# scheduler {script.scheduler}, hurry {script.hurry}, seed {script.seed}")
-    lines += [f'e.execute("{declare(name, slack)}")' for name, slack in script.slack.items()]
+    lines += [f'e.execute("{declared.sql(name)}")' for name, declared in script.streams.items()]
     lines.append('e.execute("CREATE TABLE t (k BIGINT, v DOUBLE)")')
     lines.append('e.push("t", {"k": [1, 1, 2, None], "v": [0.5, 0.5, None, 1.0]})')
     for step in script.steps:
-        match step:
-            case Push():
-                columns = [list(one) for one in zip(*step.rows, strict=True)]
-                told = ", ".join(
-                    f'"{name}": {values}'
-                    for name, values in zip(("ts", "id", "k", "v"), columns, strict=True)
-                )
-                lines.append(f'e.push("{step.stream}", {{{told}}})')
-            case Start():
-                options = "".join(f", {name}={value!r}" for name, value in step.options.items())
-                lines.append(f'{step.name} = e.query("{step.sql}", "{step.name}"{options})')
-            case Alter():
-                lines.append(f'e.execute("{step.sql}")')
-            case Drop():
-                lines.append(f"{step.name}.drop()")
-            case Restore():
-                lines.append("e = penstock.Engine.restore_bytes(e.checkpoint_bytes())")
-            case Read():
-                lines.append(f"# {step.name} is looked at")
-            case Close():
-                lines.append(f"e.close(drain={step.drain})")
-            case _:
-                lines.append(f"e.advance({step.ts}{'' if step.stream is None else f', {step.stream!r}'})")
+        if isinstance(step, Push) and step.within is not None:
+            lines.append(f"# asked for by the first subscriber who is called: {written(step.within)}")
+        lines.append(written(step))
     lines.append(f"# {fails(script)}")
     return "\n".join(lines)
+
+
+def written(step: Step) -> str:
+    match step:
+        case Push():
+            columns = [list(one) for one in zip(*step.rows, strict=True)]
+            names = ("ts", "id", "k", "v")
+            told = ", ".join(f'"{name}": {values}' for name, values in zip(names, columns, strict=True))
+            return f'e.push("{step.stream}", {{{told}}})' + (f"  # {step.chunks} chunks" * (step.chunks > 1))
+        case Start():
+            options = "".join(f", {name}={value!r}" for name, value in step.options.items())
+            hears = f"  # a subscriber {step.hears}" if step.hears else ""
+            return f'{step.name} = e.query("{step.sql}", "{step.name}"{options}){hears}'
+        case Alter():
+            return f'e.execute("{step.sql}")'
+        case Drop():
+            return f'e.execute("DROP QUERY {step.name}")'
+        case Restore():
+            return "e = penstock.Engine.restore_bytes(e.checkpoint_bytes())"
+        case Advance():
+            return f"e.advance({step.ts}{'' if step.stream is None else f', {step.stream!r}'})"
+        case Close():
+            return f"e.close(drain={step.drain})"
+        case _:
+            return f"# {step}"
