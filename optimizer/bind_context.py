@@ -114,11 +114,15 @@ FUNCTION_LEAD = r"\b\w+\s*\(\s*"
 
 @dataclass(slots=True)
 class BindContext:
-    """One statement's binding. `used_windows` are offsets of those `[...]` that found their stream."""
+    """One statement's binding. `used_windows` are offsets of those `[...]` that found their stream.
+
+    `used_tail_window`: a stream without any of its own asked for WINDOW at the end.
+    """
 
     statement: SelectStatement
     catalog: Catalog
     used_windows: set[int] = field(default_factory=set)
+    used_tail_window: bool = False
     parts_read: PartsRead = field(default_factory=PartsRead)
     references: int = 0
     nodes: int = 0
