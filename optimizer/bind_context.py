@@ -127,6 +127,7 @@ class BindContext:
     references: int = 0
     nodes: int = 0
     columns: int = 0
+    warned: set[str] = field(default_factory=set)
 
     def offset(self, node: Tree) -> int | None:
         """Where the first token of the node stands that the stock parser remembers."""
@@ -185,7 +186,9 @@ class BindContext:
         """Says what is probably not meant; it is done all the same."""
         place = self.position(node)
         text = f"{message}, at line {place.line}, column {place.column}. {hint}"
-        warnings.warn(printable(text), PenstockWarning, stacklevel=_outside())
+        if text not in self.warned:
+            self.warned.add(text)
+            warnings.warn(printable(text), PenstockWarning, stacklevel=_outside())
 
     def plain_name(self, node: Tree, where: str) -> str:
         """A column's name in a list of such, without a type or a qualifier."""
