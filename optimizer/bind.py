@@ -52,6 +52,12 @@ def bind_query(parsed: SelectStatement, catalog: Catalog) -> Query:
         if offset not in context.used_windows:
             message = "Expected a window behind the name of a stream, found it elsewhere"
             raise fail(BindError, message, written.position)
+    tail_window = parsed.tail.window
+    if tail_window is not None and not context.used_tail_window and context.used_windows:
+        message = "Expected a stream without a window of its own for WINDOW, found none"
+        raise fail(
+            BindError, message, tail_window.position, "WINDOW at the end is for streams without `[...]`"
+        )
     root = cast_columns(
         root, [SqlType.VARCHAR if field.type is SqlType.NULL else field.type for field in root.fields]
     )

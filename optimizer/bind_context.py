@@ -114,15 +114,20 @@ FUNCTION_LEAD = r"\b\w+\s*\(\s*"
 
 @dataclass(slots=True)
 class BindContext:
-    """One statement's binding. `used_windows` are offsets of those `[...]` that found their stream."""
+    """One statement's binding. `used_windows` are offsets of those `[...]` that found their stream.
+
+    `used_tail_window`: a stream without any of its own asked for WINDOW at the end.
+    """
 
     statement: SelectStatement
     catalog: Catalog
     used_windows: set[int] = field(default_factory=set)
+    used_tail_window: bool = False
     parts_read: PartsRead = field(default_factory=PartsRead)
     references: int = 0
     nodes: int = 0
     columns: int = 0
+    warned: set[str] = field(default_factory=set)
 
     def offset(self, node: Tree) -> int | None:
         """Where the first token of the node stands that the stock parser remembers."""
@@ -181,7 +186,9 @@ class BindContext:
         """Says what is probably not meant; it is done all the same."""
         place = self.position(node)
         text = f"{message}, at line {place.line}, column {place.column}. {hint}"
-        warnings.warn(printable(text), PenstockWarning, stacklevel=_outside())
+        if text not in self.warned:
+            self.warned.add(text)
+            warnings.warn(printable(text), PenstockWarning, stacklevel=_outside())
 
     def plain_name(self, node: Tree, where: str) -> str:
         """A column's name in a list of such, without a type or a qualifier."""

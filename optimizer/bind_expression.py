@@ -101,7 +101,9 @@ class ExpressionBinder:
         return self.error(UnsupportedError, f"This SQL ({name.strip()}) is not supported", node)
 
     def _unknown_function(self, name: str, node: Tree) -> QueryError:
-        hint = HINTS.get(name.upper()) or spelling_hint(name.upper(), FUNCTION_NAMES)
+        # What the stock parser knows is another system's function, and no slip of the pen.
+        is_slip = type(node).__name__ == "Anonymous"
+        hint = HINTS.get(name.upper()) or (spelling_hint(name.upper(), FUNCTION_NAMES) if is_slip else None)
         return self.error(BindError, f"Expected a known function, found `{name}`", node, hint)
 
     # Names and constants

@@ -132,7 +132,10 @@ class FromBinder:
         return self._named(node, scan, alias, columns)
 
     def _stream(self, node: Tree, stream: StreamDef, alias: str, position: Position) -> StreamScan:
-        written = self._window(node) or self.context.statement.tail.window
+        written = self._window(node)
+        if written is None:
+            written = self.context.statement.tail.window
+            self.context.used_tail_window = True
         fields = tuple(Field(column.name, column.type, alias) for column in stream.columns)
         if written is None:
             unbounded = Window("range", None)

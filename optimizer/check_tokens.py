@@ -1,7 +1,7 @@
 """Refuses what the stock parser would let pass silently.
 
-It skips empty items of a list, AS behind SELECT and EXCEPT behind `*`, and takes AND after BETWEEN, THEN
-after WHEN and ON's condition as optional; it joins strings that stand side by side. Each of those is a slip,
+It skips empty items of a list, a dot before a name in FROM, AS behind SELECT and EXCEPT behind `*`, and takes
+AND after BETWEEN, THEN after WHEN and ON's condition as optional; it joins strings that stand side by side. Each of those is a slip,
 and the query would mean something else.
 """
 
@@ -22,10 +22,13 @@ _BOUNDARIES = frozenset(
 )
 _CONDITIONS = frozenset({"ON", "WHERE", "HAVING"})
 _NEEDS_OPERAND = _CONDITIONS | {"COMMA", "GROUP_BY", "SELECT", "ALIAS", "DISTINCT"}
+# A comma in FROM is followed by a stream, not by a join, whose first word the parser takes all the same.
+_JOINS = frozenset({"CROSS", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL", "ASOF"})
 # What may stand between BETWEEN and its AND, or WHEN and its THEN, only next to an operator.
 _OPERAND_ENDS = frozenset({"NUMBER", "VAR", "IDENTIFIER", "R_PAREN"})
 # What the stock parser skips behind a `*` if no brackets follow; EXCEPT may also begin a set operation.
 _STAR_WORDS = ("EXCEPT", "EXCLUDE", "REPLACE", "RENAME")
+_BEFORE_NAMES = frozenset({"FROM", "JOIN", "COMMA", "L_PAREN"})
 _OPERANDS = frozenset({"NUMBER", "STRING", "IDENTIFIER", "VAR"})
 
 
@@ -50,6 +53,8 @@ def check_token(source: Source, tokens: Sequence[Token], index: int, clause: str
         raise reader.unexpected("an expression after `(`")
     elif kind == "STRING" and next_kind == "STRING":
         raise reader.unexpected("a comma or an operator between two strings")
+    elif kind == "DOT" and index and tokens[index - 1].token_type.name in _BEFORE_NAMES:
+        raise fail(ParseError, "Expected a name, found `.`", source.position(token.start))
     elif kind == "STAR" and clause == "from":
         raise fail(ParseError, "Expected a stream in FROM, found `*`", source.position(token.start))
     elif kind == "NUMBER" and next_kind == "VAR" and touches and following is not None:
@@ -78,12 +83,21 @@ def _check_operand(reader: TokenReader, kind: str, clause: str) -> None:
         reader.index += 1
     if kind in ("SELECT", "DISTINCT") and reader.word() == "AS":
         raise reader.unexpected(f"an expression after {reader.source.show(reader.tokens[index])}")
-    if not reader.at_end and reader.type() not in _BOUNDARIES and not _follows_tail(reader):
+    joins = kind == "COMMA" and clause == "from" and _begins_join(reader)
+    if not joins and not reader.at_end and reader.type() not in _BOUNDARIES and not _follows_tail(reader):
         return
     what = "a condition" if kind in _CONDITIONS else "a name" if kind == "ALIAS" else "an expression"
     if kind == "COMMA" and clause == "from":
         what = "a stream, a table or a sub-query"
     raise reader.unexpected(f"{what} after {reader.source.show(reader.tokens[index])}")
+
+
+def _begins_join(reader: TokenReader) -> bool:
+    """Whether the words of a JOIN follow, and not a name that is one of them."""
+    ahead = 0
+    while reader.word(ahead) in _JOINS:
+        ahead += 1
+    return ahead > 0 and reader.word(ahead) == "JOIN"
 
 
 def _check_names(reader: TokenReader) -> None:

@@ -23,17 +23,19 @@ TYPE_NAMES: dict[str, SqlType] = {
     for name in names.split()
 } | {"DOUBLE PRECISION": SqlType.DOUBLE, "TIMESTAMP WITHOUT TIME ZONE": SqlType.TIMESTAMP}
 TYPES = "BIGINT, DOUBLE, BOOLEAN, VARCHAR or TIMESTAMP"
-# A TIMESTAMP holds microseconds: six digits.
-_PRECISION = re.compile(r"TIMESTAMP\([0-6]\)( WITHOUT TIME ZONE)?")
+# A TIMESTAMP holds microseconds: six digits, and no fewer.
+_PRECISION = re.compile(r"TIMESTAMP\((\d+)\)( WITHOUT TIME ZONE)?")
 
 
 def read_column_type(column: WrittenColumn) -> SqlType:
     """The type of a declared column."""
     name = column.type_name.upper()
-    type_ = SqlType.TIMESTAMP if _PRECISION.fullmatch(name) else TYPE_NAMES.get(name)
+    digits = _PRECISION.fullmatch(name)
+    type_ = SqlType.TIMESTAMP if digits and digits[1] == "6" else TYPE_NAMES.get(name)
     if type_ is None:
         message = f"Expected {TYPES} as the type of `{column.name}`, found `{column.type_name}`"
-        raise fail(BindError, message, column.type_position)
+        hint = "A TIMESTAMP has six digits of a second" if digits else None
+        raise fail(BindError, message, column.type_position, hint)
     return type_
 
 

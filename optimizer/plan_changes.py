@@ -214,6 +214,7 @@ class ChangesPlanner:
             return self._many_join(cluster, outputs)
         items, order = cluster.items, order_joins(cluster)
         wanted = cluster.conditions
+        read = {part: columns_of(part) for part in wanted}
         plan: PlanNode | None = None
         have: list[int] = []  # columns of the cluster that the plan gives, in order
         joined: set[int] = set()
@@ -222,8 +223,8 @@ class ChangesPlanner:
             pair = order[:2] if at == 0 else order[at : at + 1]
             joined |= set(pair)
             known = {column for item in joined for column in cluster.columns(item)}
-            now = tuple(part for part in wanted if columns_of(part) <= known)
-            wanted = tuple(part for part in wanted if part not in now)
+            now = tuple(part for part in wanted if read[part] <= known)
+            wanted = tuple(part for part in wanted if not read[part] <= known)
             keep = [i for i in columns_in(*outputs, *wanted) if i in known]
             if at == 0 and self._is_window_join(*(items[i] for i in pair)):
                 plan = self._window_join(cluster, pair, now, keep)

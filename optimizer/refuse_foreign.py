@@ -29,6 +29,7 @@ _FOREIGN = {
     "HASH_ARROW": ("`#>`", JSON),
     "DHASH_ARROW": ("`#>>`", JSON),
     "DAMP": ("`&&`", "Write AND"),
+    "COLLATE": ("COLLATE", "Text is compared by its code points"),
     "TILDE": ("`~`", "Write LIKE, or STARTS_WITH, ENDS_WITH or CONTAINS"),
     "RLIKE": ("A regular expression", "Write LIKE, or STARTS_WITH, ENDS_WITH or CONTAINS"),
     **dict.fromkeys(

@@ -222,15 +222,16 @@ class Simplifier:
             return certain
         merged = merge_comparisons(function, certain, want)
         settling = {("and", "true"): FALSE, ("or", "false"): TRUE}.get((function, want))
-        if settling is not None and any(negated(part) in merged for part in merged):
+        said = frozenset(merged)
+        if settling is not None and any(negated(part) in said for part in merged):
             return [settling]
         if (function, want) == ("and", "true"):
             compared = {one for part in merged for one in compared_alone(part)}
-            merged = [where_known(part, merged) for part in merged if part not in compared]
+            merged = [where_known(part, said) for part in merged if part not in compared]
         return merged
 
 
-def where_known(part: Expression, others: list[Expression]) -> Expression:
+def where_known(part: Expression, others: frozenset[Expression]) -> Expression:
     """x IS NOT DISTINCT FROM y, where one of them is known not to be NULL, is x = y."""
     if is_call(part, "is_not_distinct") and any(is_known(one) in others for one in part.arguments):
         return Call(L, "equal", part.arguments)
@@ -267,9 +268,10 @@ def connected(function: str, parts: tuple[Expression, ...], neutral: Expression)
 def factor(branches: list[Expression]) -> Expression | None:
     """What all branches of an OR ask for, before the OR of the rest; None if there is nothing."""
     asked = [conjuncts(branch) for branch in branches]
-    common = reduce(lambda some, more: [one for one in some if one in set(more)], asked[1:], list(asked[0]))
-    if not common:
+    among = reduce(lambda some, more: some & set(more), asked[1:], set(asked[0]))
+    if not among:
         return None
-    rests = [conjunction(tuple(one for one in parts if one not in common)) for parts in asked]
+    common = [one for one in asked[0] if one in among]
+    rests = [conjunction(tuple(one for one in parts if one not in among)) for parts in asked]
     left = tuple(TRUE if rest is None else rest for rest in rests)
     return Call(L, "and", (*common, Call(L, "or", left)))

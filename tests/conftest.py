@@ -142,7 +142,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that is marked as the twin of kernels must call them."""
+    """No promise was broken, whoever caught the error; a test marked as a twin of kernels called them."""
+    from kept_promises import SEEN
+
+    SEEN.clear()
+    done = yield from called_kernels(item)
+    if SEEN:
+        pytest.fail(f"expected promises to be kept, found: {SEEN[0]}")
+    return done
+
+
+def called_kernels(item: pytest.Item) -> Generator[None, object, object]:
+    """The test, and whether it has called the kernels of which it is a twin."""
     names = {name for mark in item.iter_markers("twin") for name in mark.args}
     if not names or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return (yield)

@@ -98,7 +98,7 @@ def test_declared_relations() -> None:
 
 
 def test_type_names() -> None:
-    script = """CREATE STREAM s (TS timestamp(3), a INTEGER, b SMALLINT, c TINYINT, d FLOAT, e REAL, f BOOL,
+    script = """CREATE STREAM s (TS timestamp(6), a INTEGER, b SMALLINT, c TINYINT, d FLOAT, e REAL, f BOOL,
       g TEXT, h STRING, i TIMESTAMP WITHOUT TIME ZONE, j DOUBLE PRECISION,
       WATERMARK FOR i AS i - 3 SECONDS)"""
     stream = declare(script).find("s")

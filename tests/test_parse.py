@@ -102,7 +102,7 @@ def test_create_stream() -> None:
     ],
 )
 def test_watermarks(watermark: str, slack: int) -> None:
-    (stream,) = parse_script(f"CREATE STREAM s ({watermark}, t TIMESTAMP(3), watermark INT)")
+    (stream,) = parse_script(f"CREATE STREAM s ({watermark}, t TIMESTAMP(6), watermark INT)")
     assert isinstance(stream, CreateStream)
     assert (stream.time_column, stream.slack_us) == ("t", slack)
     assert [column.name for column in stream.columns] == ["t", "watermark"]

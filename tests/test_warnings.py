@@ -29,6 +29,7 @@ def engine() -> penstock.Engine:
         ("k < NULL", 24),
         ("NOT k >= CAST(NULL AS BIGINT)", 28),
         ("k BETWEEN 1 AND NULL", 24),
+        ("k BETWEEN NULL AND NULL", 24),
         ("k IN (NULL)", 24),
         ("k IN (1, NULL)", 24),
         ("k NOT IN (1, 2, NULL)", 24),
