@@ -132,6 +132,10 @@ class Ingest:
     def rows_held(self) -> int:
         return len(self._held)
 
+    @property
+    def bytes_held(self) -> int:
+        return self._held.bytes
+
     def _times(self, table: pa.Table) -> NDArray:
         """The time column as int64, without NULLs."""
         columns = table.column(self.schema.time_column).chunks

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .batch import Batch, concatenate
+from .view_memory import copied_bytes
 
 
 class Reorder:
@@ -41,6 +42,11 @@ class Reorder:
                 kept.append(run.slice(stop, run.length))
         self._runs = kept
         return in_time_order(taken) if taken else None
+
+    @property
+    def bytes(self) -> int:
+        """About what the held rows take."""
+        return round(sum(map(copied_bytes, self._runs)))
 
     @property
     def earliest(self) -> int | None:

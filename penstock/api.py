@@ -314,6 +314,7 @@ class Engine:
     @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
+        from penstock.engine.waiting import find_waiting
         from penstock.optimizer.description import write_json, write_tree
         from penstock.optimizer.explain import Explainer
         from penstock.optimizer.explain_sharing import SharedJoins
@@ -329,6 +330,7 @@ class Engine:
                 self._adapter.shown(query) if analyze else {},
                 query._forced.expiry,
                 query._forced.differing(self._forced),
+                find_waiting(query._pipeline, self._runtime.streams),
             )
             for query in self._queries.values()
         ]
