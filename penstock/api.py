@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.errors import BindError, HopsError, UnsupportedError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 from penstock.query import Forced, Queries, Query
 from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
@@ -301,7 +301,11 @@ class Engine:
         """
         if not self._closed:
             self._closed = True
-            self._runtime.close(drain)
+            try:
+                self._runtime.close(drain)
+            except HopsError:  # nothing was done
+                self._closed = False
+                raise
 
     def __enter__(self) -> Engine:
         return self

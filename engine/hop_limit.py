@@ -1,0 +1,141 @@
+"""Hops without rows: how many one call may give a query.
+
+A row from a clock that is wrong moves time, and a hopping query answers at every boundary on the way. Where
+answers have no rows that is one step (`stands` says where they have some); where they have some, a call that
+would give a query more than MOST_HOPS of them between its rows is refused before anything is done:
+
+    hop 1 s, COUNT(*)     rows   1  2                      5 h                 50 years
+                          hops   1  2  17,998 without rows 5 h  1,577,862,000  |       refused
+
+With windows that rows leave by themselves, and an answer that is empty when they are, only the boundaries
+count up to which rows may be in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batch import NO_ROWS
+from .end_of_input import longest_window, streams_in
+from .errors import HopsError
+from .expression import write_duration, write_time
+from .hops import Hops
+from .ingest import Ingest, Pushed
+from .pipeline import Pipeline
+from .plan import HopDeltaNode
+from .plan_parts import hops_of, plan_nodes, stands
+from .queue import BEGINNING
+from .waiting import waiting_batches
+
+MOST_HOPS = 1_000_000
+
+Hopping: TypeAlias = "tuple[list[tuple[Pipeline, Hops, tuple[str, ...]]], int, tuple[str, ...]]"
+"""The hopping queries at work, each with its hops and streams; the least hop, and all the streams."""
+
+
+def reach_of(pipeline: Pipeline) -> int | None:
+    """How long after a row there may be answers because of it, in microseconds; None: for ever."""
+    plan = pipeline.plan
+    if not pipeline.sink.is_changes:
+        return None if stands(plan) else longest_window(plan)
+    is_whole = any(isinstance(node, HopDeltaNode) for node in plan_nodes(plan))
+    return longest_window(plan) if is_whole else 0  # else changes alone are looked at
+
+
+def find_hopping(pipelines: Iterable[Pipeline]) -> Hopping:
+    """The hopping queries among some."""
+    found = []
+    for pipeline in pipelines:
+        hops = hops_of(pipeline.plan)
+        if hops is not None and pipeline.error is None:
+            found.append((pipeline, hops, tuple(sorted(streams_in(pipeline.plan)))))
+    names = {name for _, _, streams in found for name in streams}
+    return found, min((hops.size for _, hops, _ in found), default=0), tuple(sorted(names))
+
+
+def check_hops(
+    hopping: Hopping,
+    streams: Mapping[str, Ingest],
+    come: Mapping[str, int],
+    push: Pushed | None = None,
+    ends: Callable[[Pipeline], int] | None = None,
+) -> None:
+    """Raises HopsError if a query would be given too many hops without rows.
+
+    come: how far each stream would have come, where that is further than now. push: the rows that would be
+    taken in. ends: the last boundary of each query, where its input would end.
+    """
+    queries, least, read = hopping
+    if not queries:
+        return
+    earliest = min(streams[name].watermark for name in read)
+    if earliest > BEGINNING and max(come.values()) - earliest <= MOST_HOPS * least:
+        return  # as nearly always
+    for pipeline, hops, names in queries:
+        if come.keys().isdisjoint(names):
+            continue
+        own = push if push is not None and push.stream in names else None
+        end = min(max(come.get(name, BEGINNING), streams[name].watermark) for name in names)
+        end = end if ends is None else ends(pipeline) + 1
+        begin = begins(pipeline, [streams[name] for name in names], own)
+        if begin is None or (end - begin) // hops.size <= MOST_HOPS:
+            continue
+        found = find_excess(pipeline, hops, begin, end, NO_ROWS if own is None else own.ts)
+        if found is not None:
+            raise _error(pipeline.name, hops, *found, own)
+
+
+def begins(pipeline: Pipeline, streams: Sequence[Ingest], push: Pushed | None) -> int | None:
+    """How far the query has come: with no rows yet to the first there are; None: there are none."""
+    before = min(one.watermark for one in streams)
+    if before > BEGINNING:
+        return before
+    firsts = [one.progress.first for one in streams if one.progress.first is not None]
+    firsts += [] if push is None else [int(push.ts.min())]
+    if not firsts:
+        return None
+    start = BEGINNING if pipeline.sink.clock is None else pipeline.sink.clock.start
+    return max(before, min(firsts), start)
+
+
+def find_excess(
+    pipeline: Pipeline, hops: Hops, begin: int, end: int, ts: NDArray
+) -> tuple[int, int] | None:
+    """How many hops without rows there are from `begin` to below `end`, if they are too many, and the boundary
+    before which that many have come."""
+    reach = reach_of(pipeline)
+    if reach == 0:
+        return None
+    waiting = [batch.ts for batch in waiting_batches(pipeline)]
+    times = np.concatenate([ts, *waiting])
+    last = hops.last(end - 1)
+    seen = hops.up(times[(times > begin) & (times <= last)])
+    edges = np.unique(np.concatenate([[hops.first(begin), last + hops.size], seen]))
+    between = np.diff(edges) // hops.size - 1
+    if reach is not None:
+        between = np.minimum(between, -(-reach // hops.size))
+    total = np.cumsum(between)
+    if total[-1] <= MOST_HOPS:
+        return None
+    return int(total[-1]), int(edges[1 + total.searchsorted(MOST_HOPS, side="right")])
+
+
+def _error(query: str, hops: Hops, found: int, boundary: int, push: Pushed | None) -> HopsError:
+    behind = NO_ROWS if push is None else np.flatnonzero(hops.up(push.ts) >= boundary)
+    row, moved = None, ""
+    if push is not None and len(behind):
+        at = int(behind[0])
+        row = 1 + (at if push.places is None else int(push.places[at]))
+        moved = f", as the row is at `{write_time(int(push.ts[at]))}`"
+    return HopsError(
+        f"Expected at most {MOST_HOPS:,} hops without rows in one call, found {found:,} of query `{query}`, "
+        f"HOP BY {write_duration(hops.size)}{moved}",
+        source=None if push is None else push.stream,
+        row=row,
+        hint="If a clock is wrong, AHEAD AT MOST behind WATERMARK in CREATE STREAM keeps such rows out; "
+        "if not, `advance` time in smaller steps",
+    )
