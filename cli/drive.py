@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from penstock.api import Engine
-from penstock.connectors.batch import Batch
+from penstock.connectors.batch import NO_TIME, Batch
 from penstock.connectors.merge import Step
-from penstock.engine.errors import DataError, PenstockError, StoppedError
+from penstock.engine.errors import DataError, HopsError, PenstockError, StoppedError
 
-from .session import note
+from .session import note, streams_read
 
 
 class Driver:
@@ -33,10 +33,21 @@ class Driver:
             # Streams that have ended, or have no input at all, must not hold the others' results back.
             if step.reached_us is not None:
                 self._guard(partial(self._engine.advance, step.reached_us))
+            if step.come is not None:
+                self._pass_by_silent(step.come)
             on_step()
             if len(self._failed) == len(self._engine.queries):
                 return
         self._guard(partial(self._engine.close, drain=drain))
+
+    def _pass_by_silent(self, come: Mapping[str, int]) -> None:
+        """While an input is silent, streams that have ended hold nobody who does not read it."""
+        for streams in streams_read(self._engine).values():
+            others = [come[stream] for stream in streams if stream in come]
+            if others and min(others) > NO_TIME:
+                for stream in streams:
+                    if stream not in come:
+                        self._guard(partial(self._engine.advance, min(others), stream))
 
     def _push(self, stream: str, batch: Batch) -> None:
         """Rows into a stream; if one is bad those before it still go in, so that batches do not matter."""
@@ -47,6 +58,9 @@ class Driver:
                 raise
             if error.row > 1:
                 self._push(stream, batch.slice(0, error.row - 1))
+                if isinstance(error, HopsError):  # too many in one push may be few enough in two
+                    self._push(stream, batch.slice(error.row - 1, len(batch)))
+                    return
             source, row = batch.place(error.row)
             raise type(error)(error.message, source=source, row=row, hint=error.hint) from None
         self.rows += len(batch)

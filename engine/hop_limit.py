@@ -102,11 +102,9 @@ def begins(pipeline: Pipeline, streams: Sequence[Ingest], push: Pushed | None) -
     return max(before, min(firsts), start)
 
 
-def find_excess(
-    pipeline: Pipeline, hops: Hops, begin: int, end: int, ts: NDArray
-) -> tuple[int, int] | None:
-    """How many hops without rows there are from `begin` to below `end`, if they are too many, and the boundary
-    before which that many have come."""
+def find_excess(pipeline: Pipeline, hops: Hops, begin: int, end: int, ts: NDArray) -> tuple[int, int] | None:
+    """How many hops without rows there are from `begin` to below `end`, if too many, and before which
+    boundary that many have come."""
     reach = reach_of(pipeline)
     if reach == 0:
         return None
