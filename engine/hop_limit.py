@@ -84,7 +84,8 @@ def check_hops(
         begin = begins(pipeline, [streams[name] for name in names], own)
         if begin is None or (end - begin) // hops.size <= MOST_HOPS:
             continue
-        found = find_excess(pipeline, hops, begin, end, NO_ROWS if own is None else own.ts)
+        held = [ts for name in names for ts in streams[name].held_times]
+        found = find_excess(pipeline, hops, begin, end, held if own is None else [own.ts, *held])
         if found is not None:
             raise _error(pipeline.name, hops, *found, own)
 
@@ -92,8 +93,6 @@ def check_hops(
 def begins(pipeline: Pipeline, streams: Sequence[Ingest], push: Pushed | None) -> int | None:
     """How far the query has come: with no rows yet to the first there are; None: there are none."""
     before = min(one.watermark for one in streams)
-    if before > BEGINNING:
-        return before
     firsts = [one.progress.first for one in streams if one.progress.first is not None]
     firsts += [] if push is None else [int(push.ts.min())]
     if not firsts:
@@ -102,14 +101,15 @@ def begins(pipeline: Pipeline, streams: Sequence[Ingest], push: Pushed | None) -
     return max(before, min(firsts), start)
 
 
-def find_excess(pipeline: Pipeline, hops: Hops, begin: int, end: int, ts: NDArray) -> tuple[int, int] | None:
+def find_excess(
+    pipeline: Pipeline, hops: Hops, begin: int, end: int, coming: Sequence[NDArray]
+) -> tuple[int, int] | None:
     """How many hops without rows there are from `begin` to below `end`, if too many, and before which
     boundary that many have come."""
     reach = reach_of(pipeline)
     if reach == 0:
         return None
-    waiting = [batch.ts for batch in waiting_batches(pipeline)]
-    times = np.concatenate([ts, *waiting])
+    times = np.concatenate([*coming, *(batch.ts for batch in waiting_batches(pipeline))])
     last = hops.last(end - 1)
     seen = hops.up(times[(times > begin) & (times <= last)])
     edges = np.unique(np.concatenate([[hops.first(begin), last + hops.size], seen]))

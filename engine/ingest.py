@@ -158,6 +158,11 @@ class Ingest:
         return len(self._held)
 
     @property
+    def held_times(self) -> list[NDArray]:
+        """The times of the rows that wait for older ones."""
+        return self._held.times
+
+    @property
     def bytes_held(self) -> int:
         return self._held.bytes
 
