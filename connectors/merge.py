@@ -34,13 +34,21 @@ class Step:
 
     No input gives a row before `reached_us` any more; inputs that have ended no longer hold it back. None
     while some input has given nothing yet.
-    come: while an input is silent, how far each stream has come that has not ended; NO_TIME: not at all.
+    beside: while an input is silent, how far each stream has come.
     """
 
     stream: str
     batch: Batch | None
     reached_us: int | None
-    come: Mapping[str, int] | None = None
+    beside: Beside | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How far streams have come, NO_TIME: not at all; apart those that have ended."""
+
+    going_on: Mapping[str, int]
+    ended: Mapping[str, int]
 
 
 def open_input(
@@ -144,18 +152,30 @@ def read_in_time_order(
     queries: the streams of each.
     """
     come = dict.fromkeys(range(len(feeds)), int(NO_TIME))  # of the feeds that have not ended
+    ended: dict[int, int] = {}
     turns = Turns(feeds, [frozenset(streams) for streams in queries], patience_s)
-    while come:
-        at = turns.next(sorted(come, key=lambda at: (come[at], at)))
-        feed = feeds[at]
-        batch = feed.read()
-        if batch is None:
-            del come[at]
-            continue
-        come[at] = int(batch.times[-1]) - feed.slack_us
+
+    def step(at: int, batch: Batch | None) -> Step:
         reached = min(come.values())
-        beside = {feeds[one].stream: ts for one, ts in come.items()} if turns.silent else None
-        yield Step(feed.stream, batch, reached if reached > NO_TIME else None, beside)
+        names = ({feeds[one].stream: ts for one, ts in some.items()} for some in (come, ended))
+        beside = Beside(*names) if turns.silent else None
+        return Step(feeds[at].stream, batch, reached if reached > NO_TIME else None, beside)
+
+    while come:
+        order = sorted(come, key=lambda at: (come[at], at))
+        at = turns.next(order)
+        if at is None:
+            yield step(order[0], None)
+            continue
+        batch = feeds[at].read()
+        if batch is not None:
+            come[at] = int(batch.times[-1]) - feeds[at].slack_us
+            yield step(at, batch)
+        else:
+            last = come.pop(at)
+            ended[at] = last if last == NO_TIME else last + feeds[at].slack_us
+            if come and turns.silent:
+                yield step(at, None)
 
 
 class Turns:
@@ -168,8 +188,9 @@ class Turns:
         self.silent: set[int] = set()
         """Feeds that have kept us waiting for too long, and have given nothing since."""
 
-    def next(self, order: Sequence[int]) -> int:
-        """The first of some feeds that is ready, if those before it are silent; waits for it."""
+    def next(self, order: Sequence[int]) -> int | None:
+        """The first of some feeds that is ready, if those before it are silent; waits for it. None when some
+        are found to be silent."""
         feeds = self._feeds
         if self.silent:
             self.silent = {at for at in self.silent if at in order and not feeds[at].is_ready}
@@ -182,8 +203,10 @@ class Turns:
             while not feeds[order[0]].is_ready:
                 waiting = [at for at in order if not feeds[at].is_ready]
                 is_late = time.monotonic() - began >= self._patience_s
-                if is_late or self.silent.issuperset(waiting):
+                if is_late and not self.silent.issuperset(waiting):
                     self.silent.update(waiting)
+                    return None
+                if self.silent.issuperset(waiting):
                     going_on = (at for at in order if feeds[at].is_ready and self._may_go_on(feeds[at]))
                     if (found := next(going_on, None)) is not None:
                         return found

@@ -26,19 +26,48 @@ from .expression import write_duration, write_time
 from .hops import Hops
 from .ingest import Ingest, Pushed
 from .pipeline import Pipeline
-from .plan import HopDeltaNode
+from .plan import (
+    HopAnswerNode,
+    HopDeltaNode,
+    PaneAggregateNode,
+    PlanNode,
+    StoredWindowNode,
+    WholeWindowNode,
+)
 from .plan_parts import hops_of, plan_nodes, stands
 from .queue import BEGINNING
 from .waiting import waiting_batches
 
 MOST_HOPS = 1_000_000
 
-Hopping: TypeAlias = "tuple[list[tuple[Pipeline, Hops, tuple[str, ...]]], int, tuple[str, ...]]"
-"""The hopping queries at work, each with its hops and streams; the least hop, and all the streams."""
+Speaker: TypeAlias = "tuple[Pipeline, Hops, tuple[str, ...], int | None]"
+"""Whoever gives answers at hops: for which query, by which streams, and for how long after a row, in
+microseconds; None: for ever."""
+Hopping: TypeAlias = "tuple[list[Speaker], int, tuple[str, ...]]"
+"""All of them; the least hop, and all their streams."""
+
+
+def find_hopping(pipelines: Iterable[Pipeline]) -> Hopping:
+    """Who speaks at hops among some queries: each as a whole, and parts of them that need not wait for all
+    its streams."""
+    found: list[Speaker] = []
+    for pipeline in pipelines:
+        hops = hops_of(pipeline.plan)
+        if hops is not None and pipeline.error is None:
+            spans = [
+                (streams_in(pipeline.plan), reach_of(pipeline)),
+                *map(span_of, plan_nodes(pipeline.plan)),
+            ]
+            for streams, reach in {
+                (tuple(sorted(streams)), reach): None for streams, reach in spans if streams
+            }:
+                found.append((pipeline, hops, streams, reach))
+    names = {name for _, _, streams, _ in found for name in streams}
+    return found, min((hops.size for _, hops, _, _ in found), default=0), tuple(sorted(names))
 
 
 def reach_of(pipeline: Pipeline) -> int | None:
-    """How long after a row there may be answers because of it, in microseconds; None: for ever."""
+    """How long after a row a query answers because of it, in microseconds; None: for ever."""
     plan = pipeline.plan
     if not pipeline.sink.is_changes:
         return None if stands(plan) else longest_window(plan)
@@ -46,15 +75,19 @@ def reach_of(pipeline: Pipeline) -> int | None:
     return longest_window(plan) if is_whole else 0  # else changes alone are looked at
 
 
-def find_hopping(pipelines: Iterable[Pipeline]) -> Hopping:
-    """The hopping queries among some."""
-    found = []
-    for pipeline in pipelines:
-        hops = hops_of(pipeline.plan)
-        if hops is not None and pipeline.error is None:
-            found.append((pipeline, hops, tuple(sorted(streams_in(pipeline.plan)))))
-    names = {name for _, _, streams in found for name in streams}
-    return found, min((hops.size for _, hops, _ in found), default=0), tuple(sorted(names))
+def span_of(node: PlanNode) -> tuple[set[str], int | None]:
+    """The streams by which a part gives whole answers, and for how long after a row; no streams: it does not,
+    or where ticks of the whole query say."""
+    match node:
+        case (
+            WholeWindowNode(ticks=None)
+            | HopAnswerNode(ticks=None)
+            | PaneAggregateNode(emit="complete")
+            | StoredWindowNode(whole=True, changed=False)
+        ):
+            return streams_in(node), None if stands(node) else longest_window(node)
+        case _:
+            return set(), 0
 
 
 def check_hops(
@@ -69,14 +102,14 @@ def check_hops(
     come: how far each stream would have come, where that is further than now. push: the rows that would be
     taken in. ends: the last boundary of each query, where its input would end.
     """
-    queries, least, read = hopping
-    if not queries:
+    speakers, least, read = hopping
+    if not speakers:
         return
     earliest = min(streams[name].watermark for name in read)
     if earliest > BEGINNING and max(come.values()) - earliest <= MOST_HOPS * least:
         return  # as nearly always
-    for pipeline, hops, names in queries:
-        if come.keys().isdisjoint(names):
+    for pipeline, hops, names, reach in speakers:
+        if reach == 0 or come.keys().isdisjoint(names):
             continue
         own = push if push is not None and push.stream in names else None
         end = min(max(come.get(name, BEGINNING), streams[name].watermark) for name in names)
@@ -84,8 +117,10 @@ def check_hops(
         begin = begins(pipeline, [streams[name] for name in names], own)
         if begin is None or (end - begin) // hops.size <= MOST_HOPS:
             continue
-        held = [ts for name in names for ts in streams[name].held_times]
-        found = find_excess(pipeline, hops, begin, end, held if own is None else [own.ts, *held])
+        coming = [] if own is None else [own.ts]
+        coming += [ts for name in names for ts in streams[name].held_times]
+        coming += [batch.ts for batch in waiting_batches(pipeline)]
+        found = find_excess(hops, reach, begin, end, coming)
         if found is not None:
             raise _error(pipeline.name, hops, *found, own)
 
@@ -102,14 +137,11 @@ def begins(pipeline: Pipeline, streams: Sequence[Ingest], push: Pushed | None) -
 
 
 def find_excess(
-    pipeline: Pipeline, hops: Hops, begin: int, end: int, coming: Sequence[NDArray]
+    hops: Hops, reach: int | None, begin: int, end: int, coming: Sequence[NDArray]
 ) -> tuple[int, int] | None:
     """How many hops without rows there are from `begin` to below `end`, if too many, and before which
     boundary that many have come."""
-    reach = reach_of(pipeline)
-    if reach == 0:
-        return None
-    times = np.concatenate([*coming, *(batch.ts for batch in waiting_batches(pipeline))])
+    times = np.concatenate([NO_ROWS, *coming])
     last = hops.last(end - 1)
     seen = hops.up(times[(times > begin) & (times <= last)])
     edges = np.unique(np.concatenate([[hops.first(begin), last + hops.size], seen]))
@@ -117,7 +149,7 @@ def find_excess(
     if reach is not None:
         between = np.minimum(between, -(-reach // hops.size))
     total = np.cumsum(between)
-    if total[-1] <= MOST_HOPS:
+    if not len(total) or total[-1] <= MOST_HOPS:
         return None
     return int(total[-1]), int(edges[1 + total.searchsorted(MOST_HOPS, side="right")])
 

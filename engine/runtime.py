@@ -240,6 +240,7 @@ class Runtime:
 
         netting: how its changes are netted, if not as before.
         """
+        self._hopping = None
         self.heirs.start(name, plan, approach, exact_from, None, netting)
 
     def start_again(self, name: str, plan: PlanNode) -> None:
@@ -257,12 +258,14 @@ class Runtime:
     ) -> None:
         """Let an incremental query go over to other windows, as soon as their plan has caught up."""
         pipeline = self.pipelines[name]
+        self._hopping = None
         if pipeline.error is None:
             self.heirs.start(name, plan, approach, exact_from, done)
         self.run()
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
+        self._hopping = None
         sink = pipeline.sink
         sink.counters.rows_in = pipeline.count
         self._stop(pipeline)
@@ -299,7 +302,7 @@ class Runtime:
 
     def _hopping_now(self) -> Hopping:
         if self._hopping is None:
-            self._hopping = find_hopping(self.pipelines.values())
+            self._hopping = find_hopping([*self.pipelines.values(), *self.heirs.pipelines])
         return self._hopping
 
     def _begin_time(self) -> None:
@@ -362,6 +365,7 @@ class Runtime:
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
         while self.heirs.succeed():
+            self._hopping = None
             self._work()
         self.held_memory.look()
 

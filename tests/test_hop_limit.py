@@ -7,7 +7,7 @@ hop 1 s, COUNT(*)     rows   1  2                      5 h                 50 ye
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -52,7 +52,7 @@ NEVER_EMPTY = [
     "SELECT k, COUNT(*) AS n FROM s [RANGE UNBOUNDED] GROUP BY k",
     "SELECT t.w FROM t LEFT JOIN s [RANGE 10 SECONDS] AS a ON a.k = t.k",
     "SELECT t.w FROM t WHERE NOT EXISTS (SELECT * FROM s [RANGE 10 SECONDS] AS a WHERE a.k = t.k)",
-    "SELECT k FROM s [ROWS 2] EXCEPT SELECT v FROM s [RANGE 10 SECONDS]",
+    "SELECT k FROM s [ROWS 2] EXCEPT SELECT v + 9 FROM s [RANGE 10 SECONDS]",
 ]
 START = {"ts": [0, S, 2 * S], "k": [1, 1, 2], "v": [1, 2, 3]}
 
@@ -103,8 +103,8 @@ def test_more_than_a_million_answers_are_refused_before_anything_is_taken(sql: s
     with pytest.raises(penstock.HopsError) as refused:
         engine.push("s", {"ts": [3 * S, YEARS_50], "k": [1, 1], "v": [5, 5]})
     assert re.match(
-        r"Expected at most 1,000,000 hops without rows in one call, found 1,577,87\d,\d{3} of query `watched`, "
-        r"HOP BY 1 SECOND, as the row is at `2020-01-01 12:00:00`, in `s`, row 2\. .* AHEAD AT MOST ",
+        r"Expected at most 1,000,000 hops without rows in one call, found 1,577,87\d,\d{3} of query "
+        r"`watched`, HOP BY 1 SECOND, as the row is at `2020-01-01 12:00:00`, in `s`, row 2\. .* AHEAD AT ",
         str(refused.value),
     )
     assert isinstance(refused.value, penstock.DataError) and refused.value.exit_code == 4
@@ -114,7 +114,7 @@ def test_more_than_a_million_answers_are_refused_before_anything_is_taken(sql: s
 
 
 def test_rows_in_a_window_count_as_long_as_they_are_in_it() -> None:
-    engine, query = engine_with("SELECT k FROM s [RANGE 10 SECONDS] HOP BY 1 MICROSECONDS")
+    engine, _ = engine_with("SELECT k FROM s [RANGE 10 SECONDS] HOP BY 1 MICROSECONDS")
     engine.push("s", row(0))
     with pytest.raises(penstock.HopsError, match="found 10,000,000 of query"):
         engine.push("s", row(600 * S))
@@ -125,9 +125,8 @@ def test_rows_in_a_window_count_as_long_as_they_are_in_it() -> None:
 
 
 @pytest.fixture
-def at_most_five(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def at_most_five(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hop_limit, "MOST_HOPS", 5)
-    yield
 
 
 COUNT = "SELECT COUNT(*) AS n FROM s [RANGE 3 us] HOP BY 10 us"
@@ -140,9 +139,9 @@ def test_exactly_as_many_as_may_be_are_given() -> None:
     engine.push("s", row(60))  # 0, then 10 to 50
     assert query.count == 6
     with pytest.raises(penstock.HopsError, match="found 6 of query"):
-        engine.push("s", row(131))
-    engine.push("s", row(130))
-    assert query.count == 13  # 60 alone with its row, then 70 to 120
+        engine.push("s", row(121))
+    engine.push("s", row(120))
+    assert query.count == 12  # 60, which has a row, then 70 to 110
 
 
 @pytest.mark.usefixtures("at_most_five")
@@ -157,9 +156,7 @@ def test_time_that_is_advanced_is_looked_at_too() -> None:
     engine, query = engine_with(COUNT)
     engine.push("s", row(0))
     for stream in (None, "s"):
-        with pytest.raises(
-            penstock.HopsError, match="found 8 of query `watched`, HOP BY 10 MICROSECONDS. If"
-        ):
+        with pytest.raises(penstock.HopsError, match="found 8 of query `watched`, HOP BY 10 MICRO"):
             engine.advance(81, stream)
     engine.advance(51)
     engine.advance(81)
@@ -167,17 +164,34 @@ def test_time_that_is_advanced_is_looked_at_too() -> None:
 
 
 @pytest.mark.usefixtures("at_most_five")
-def test_the_end_of_the_input_too_and_the_engine_stays_open() -> None:
-    engine, query = engine_with(
-        "SELECT a.k FROM s [ROWS 2] AS a LEFT JOIN r [NOW] AS b ON a.k = b.k HOP BY 10 us"
-    )
+@pytest.mark.parametrize("modes", MODES)
+def test_the_end_of_the_input_too_and_the_engine_stays_open(modes: str) -> None:
+    """Rows of `s` wait for `r`, which comes to them when both end."""
+    text = "SELECT COUNT(*) AS n FROM s [RANGE 3 us] AS a LEFT JOIN r [NOW] AS b ON a.k = b.k HOP BY 10 us"
+    engine, query = engine_with(text, modes=modes)
     engine.push("r", row(0))
-    engine.push("s", {"ts": [0, 100], "k": [1, 1], "v": [1, 1]})  # waits for `r`
+    engine.push("s", {"ts": [0, 100], "k": [1, 1], "v": [1, 1]})
     with pytest.raises(penstock.HopsError, match="of query `watched`"):
         engine.close()
     engine.advance(51, "r")
     engine.close()
-    assert query.count == 12
+    assert query.count == 11
+
+
+@pytest.mark.parametrize("modes", MODES)
+@pytest.mark.parametrize(
+    "inner",
+    ["s [ROWS 2]", "(SELECT k, COUNT(*) AS n FROM s [RANGE UNBOUNDED] GROUP BY k)", "s [RANGE 1 DAYS]"],
+)
+def test_what_a_part_gives_while_another_stream_is_silent_counts(inner: str, modes: str) -> None:
+    """A window is told whole at each hop by the time of its own stream, if what is above reads it so."""
+    text = f"SELECT a.k FROM {inner} AS a JOIN r [RANGE 1 us] AS b ON a.k = b.k HOP BY 10 us"
+    engine, query = engine_with(text, modes=modes)
+    engine.push("s", row(0))
+    with suppress(penstock.HopsError):
+        engine.push("s", row(YEARS_50))
+    assert engine.stats()["streams"]["s"]["rows_in"] in (1, 2)
+    assert query.count == 0
 
 
 @pytest.mark.usefixtures("at_most_five")

@@ -79,7 +79,7 @@ def test_rows_held_for_slack_are_said_of_their_stream_in_bytes_too() -> None:
     engine.query("SELECT k FROM s", name="q0")
     engine.push("s", {"ts": [1, 5, 12, 13], "k": [1, 2, 3, 4]})
     found = engine.stats()["streams"]["s"]
-    assert (found["rows_held"], found["bytes_held"]) == (3, 48)
+    assert (found["rows_held"], found["bytes_held"]) == (3, 72)
     assert waiting(engine) == NOTHING
     engine.close()
     assert engine.stats()["streams"]["s"]["bytes_held"] == 0
