@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from penstock.api import Engine
-from penstock.connectors.batch import Batch
-from penstock.connectors.merge import Step
-from penstock.engine.errors import DataError, PenstockError, StoppedError
+from penstock.connectors.batch import NO_TIME, Batch
+from penstock.connectors.merge import Beside, Step
+from penstock.engine.errors import DataError, HopsError, PenstockError, StoppedError
 
-from .session import note
+from .session import note, streams_read
 
 
 class Driver:
@@ -33,10 +33,22 @@ class Driver:
             # Streams that have ended, or have no input at all, must not hold the others' results back.
             if step.reached_us is not None:
                 self._guard(partial(self._engine.advance, step.reached_us))
+            if step.beside is not None:
+                self._pass_by_silent(step.beside)
             on_step()
             if len(self._failed) == len(self._engine.queries):
                 return
         self._guard(partial(self._engine.close, drain=drain))
+
+    def _pass_by_silent(self, beside: Beside) -> None:
+        """While an input is silent, streams that have ended, or have none, hold none who do without it."""
+        for streams in streams_read(self._engine).values():
+            going_on = [beside.going_on[stream] for stream in streams if stream in beside.going_on]
+            ended = [beside.ended[stream] for stream in streams if stream in beside.ended]
+            come = min(going_on) if going_on else max(ended, default=int(NO_TIME))
+            for stream in streams if come > NO_TIME else ():
+                if stream not in beside.going_on:
+                    self._guard(partial(self._engine.advance, come, stream))
 
     def _push(self, stream: str, batch: Batch) -> None:
         """Rows into a stream; if one is bad those before it still go in, so that batches do not matter."""
@@ -47,6 +59,9 @@ class Driver:
                 raise
             if error.row > 1:
                 self._push(stream, batch.slice(0, error.row - 1))
+                if isinstance(error, HopsError):  # too many in one push may be few enough in two
+                    self._push(stream, batch.slice(error.row - 1, len(batch)))
+                    return
             source, row = batch.place(error.row)
             raise type(error)(error.message, source=source, row=row, hint=error.hint) from None
         self.rows += len(batch)

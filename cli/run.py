@@ -100,7 +100,7 @@ def run(
     from .interrupts import Interrupts
     from .progress import Progress
     from .results import Results
-    from .session import find_files_read, load_engine, load_tables, note, open_feeds
+    from .session import find_files_read, load_engine, load_tables, note, open_feeds, streams_read
 
     if format_ is not None and output is None:
         raise UsageError("Expected -o DIR with --format, found none; standard output is always JSON lines")
@@ -119,10 +119,10 @@ def run(
     with ExitStack() as stack:
         if rules.bad_rows is not None:
             stack.callback(rules.bad_rows.close)
-        tables = load_tables(engine, inputs, time_units, rules)
-        feeds = open_feeds(engine, inputs, time_units, rules)
+        feeds = open_feeds(engine, inputs, time_units, rules)  # first: one pipe may be written for all
         for feed in feeds:
             stack.callback(feed.close)
+        tables = load_tables(engine, inputs, time_units, rules)
         if not quiet:
             note_missing_inputs(engine, {*tables, *(feed.stream for feed in feeds)})
         interrupts = stack.enter_context(Interrupts())
@@ -141,7 +141,8 @@ def run(
 
         from penstock.connectors.merge import read_in_time_order, replay
 
-        steps = read_in_time_order(feeds) if speed is None else replay(feeds, speed)
+        read = streams_read(engine).values()
+        steps = read_in_time_order(feeds, read) if speed is None else replay(feeds, speed)
         driver.run(steps, update, drain)
     if not quiet:
         left_out = 0 if rules.bad_rows is None else rules.bad_rows.count

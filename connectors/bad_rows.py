@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import threading
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ class BadRows:
 
     def __init__(self, path: str | None = None) -> None:
         self.count = 0
+        self._lock = threading.Lock()  # inputs may be read by several threads
         self.path = path
         self._is_json = path is not None and path.lower().endswith((".jsonl", ".ndjson", ".json"))
         self._file: LineFile | None = None
@@ -39,6 +41,10 @@ class BadRows:
                 self._write(_to_csv(COLUMNS))
 
     def add(self, file: str, row: int, reason: str, text: str) -> None:
+        with self._lock:
+            self._add(file, row, reason, text)
+
+    def _add(self, file: str, row: int, reason: str, text: str) -> None:
         self.count += 1
         if self._file is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from .readers import BATCH_ROWS, Reader, open_reader, rows_of_batch
 from .source import STANDARD_INPUT, file_error, reading, show_path
 
 Converted = TypeVar("Converted")
+NAMING = threading.Lock()  # inputs of one stream may be read by threads, and number their files together
 NO_TIMES = np.zeros(BATCH_ROWS, np.int64)  # of the rows of a table
 
 
@@ -107,8 +109,9 @@ class Input:
         latest = int(NO_TIME)
         for path in self._paths:
             self._reader = self._reader or open_reader(path, self._schema, self._rules)
-            file = len(self._names)
-            self._names.append(show_path(path))
+            with NAMING:
+                file = len(self._names)
+                self._names.append(show_path(path))
             for batch, rows in self._converted(path, self._reader):
                 times = NO_TIMES[: len(batch)]
                 if self._time is not None:
@@ -183,6 +186,11 @@ class Input:
         if self._reader is not None:
             done += self._sizes[self._files_done] * self._reader.share_done()
         return done
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether rows can be had without waiting for who writes them: they are on a disk."""
+        return True
 
     def close(self) -> None:
         if self._reader is not None:

@@ -16,8 +16,8 @@ from penstock.engine.types import SqlType
 
 from .batch import Batch
 from .convert import sql_type
-from .inputs import Input
-from .merge import Feed
+from .live import Arrivals, is_live
+from .merge import Feed, open_input
 from .read_rules import STRICT, ReadRules
 
 Files: TypeAlias = Mapping[str, Sequence[Sequence[str]]]
@@ -32,14 +32,17 @@ def open_feeds(
     engine: Engine, files: Files, units: Units | None = None, rules: ReadRules = STRICT
 ) -> list[Feed]:
     """A feed per stream that has an input; all first files are open, so what is wrong with them is known."""
+    arrivals = find_live(files)
     with ExitStack() as opened:
+        if arrivals is not None:
+            opened.callback(arrivals.close)
         feeds = []
         for name, paths in files.items():
             if name in engine.tables:
                 continue
             slack_us = engine.slack(name) // timedelta(microseconds=1)
             schema = in_unit(engine.streams[name], (units or {}).get(name))
-            feed = Feed(name, paths, schema, engine.time_column(name), slack_us, rules)
+            feed = Feed(name, paths, schema, engine.time_column(name), slack_us, rules, arrivals)
             opened.callback(feed.close)
             feeds.append(feed)
         opened.pop_all()
@@ -60,20 +63,31 @@ def in_unit(schema: pa.Schema, unit: TimeUnit | None) -> pa.Schema:
     return pa.schema([with_unit(field, unit) if field.name in undeclared else field for field in schema])
 
 
+def find_live(files: Files) -> Arrivals | None:
+    """Where live inputs are to tell that something has come; None if there are none, or nothing beside."""
+    paths = [path for own in files.values() for some in own for path in some]
+    return Arrivals() if len(paths) > 1 and any(map(is_live, paths)) else None
+
+
 def load_tables(
     engine: Engine, files: Files, units: Units | None = None, rules: ReadRules = STRICT
 ) -> list[str]:
     """Read the tables that have an input, whole, before any stream; their names."""
     loaded = [name for name in files if name in engine.tables]
-    for name in loaded:
-        schema = in_unit(engine.tables[name], (units or {}).get(name))
-        for paths in files[name]:
-            source = Input(paths, schema, None, [], rules)
-            try:
-                while (batch := source.read()) is not None:
-                    engine.push(name, batch.data)
-            finally:
-                source.close()
+    arrivals = find_live(files)
+    with ExitStack() as opened:
+        if arrivals is not None:
+            opened.callback(arrivals.close)
+        sources = []
+        for name in loaded:
+            schema = in_unit(engine.tables[name], (units or {}).get(name))
+            for paths in files[name]:
+                source = open_input(paths, schema, None, [], rules, arrivals)
+                opened.callback(source.close)
+                sources.append((name, source))
+        for name, source in sources:
+            while (batch := source.read()) is not None:
+                engine.push(name, batch.data)
     return loaded
 
 

@@ -53,7 +53,7 @@ def open_reader(path: str, schema: pa.Schema, rules: ReadRules = STRICT) -> Read
     from .csv_reader import CsvReader
     from .jsonlines import JsonLinesReader
 
-    source = Source(path)
+    source = Source(path, rules.wake)
     try:
         kind = source.detect_format()
         with reading(path, FORMAT_NAMES[kind]):

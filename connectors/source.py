@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from penstock.engine.errors import FileError
 
+from .live import STANDARD_INPUT, LiveFile, is_live, open_live
+
 Format = Literal["parquet", "csv", "tsv", "jsonl", "ipc"]
 
-STANDARD_INPUT = "-"
 FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -85,8 +86,10 @@ class Source:
     Short reads keep a live pipe live: rows are passed on when they come, not when a block is full.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, wake: int | None = None) -> None:
+        """wake: of an input that is live, see live.py."""
         self.path = path
+        self._wake = wake
         self.bytes_total: int | None = None
         self._file = self._open()
         self._stream: Any = self._file
@@ -103,9 +106,12 @@ class Source:
 
     def _open(self) -> Any:
         path = self.path
-        if path == STANDARD_INPUT:
+        is_waited_for = self._wake is not None and is_live(path)
+        if path == STANDARD_INPUT and not is_waited_for:
             return sys.stdin.buffer
         try:
+            if self._wake is not None and is_waited_for:
+                return open_live(path, self._wake)
             status = os.stat(path)
             if stat.S_ISDIR(status.st_mode):
                 raise file_error(
@@ -206,7 +212,7 @@ class Source:
         return pa.PythonFile(_ReadOnly(self.read_fully), mode="r")
 
     def close(self) -> None:
-        if self.path != STANDARD_INPUT:
+        if self.path != STANDARD_INPUT or isinstance(self._file.raw, LiveFile):
             self._file.close()
 
 

@@ -11,6 +11,7 @@
     │   ├── SchemaError              a missing column, a wrong type
     │   ├── LateError                time went backwards beyond the slack
     │   ├── AheadError               a time further ahead than the stream allows
+    │   ├── HopsError                a query would be given more hops without rows than there may be in a call
     │   └── FileError                a file is missing, cut short or unreadable
     │       └── CheckpointError          the same of a checkpoint, or one of another version
     └── TakenError               4   all was done, rows are taken in: pushed again they would come twice
@@ -107,6 +108,10 @@ class LateError(DataError):
 
 class AheadError(DataError):
     """A row is further ahead of its stream than AHEAD AT MOST allows."""
+
+
+class HopsError(DataError):
+    """Time would pass so far that a hopping query had very many answers on the way, for no rows."""
 
 
 class FileError(DataError):

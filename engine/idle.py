@@ -47,6 +47,20 @@ class IdleStreams:
                 if self._streams[silent].be_idle(come - self.rules[silent]):
                     moved.append(silent)
 
+    def foresee(self, stream: str | None, come: dict[str, int], queries: Iterable[Iterable[str]]) -> None:
+        """Add to `come`, how far streams would have come, those that `look` would raise then."""
+        if self._beside is None:
+            self._beside = self._find(queries)
+        moved = [*come] if stream is None else [stream]
+        while moved:
+            name = moved.pop()
+            for silent in self._beside.get(name, ()):
+                one = self._streams[silent]
+                raised = come[name] - self.rules[silent]
+                if raised > come.get(silent, one.watermark) and raised >= one.last_ts:
+                    come[silent] = raised
+                    moved.append(silent)
+
     def _find(self, queries: Iterable[Iterable[str]]) -> dict[str, list[str]]:
         beside: dict[str, dict[str, None]] = {}
         for streams in queries:

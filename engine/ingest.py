@@ -12,8 +12,9 @@ push is either accepted or changes nothing, but that a row ahead has come.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,19 @@ from .types import SqlType
 from .window import MAX_TS
 
 BATCH_ROWS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Rows that are about to be taken into a stream; places: where they stand in the push, None: all do."""
+
+    stream: str
+    ts: NDArray
+    places: NDArray | None = None
+
+
+Allow: TypeAlias = Callable[[Pushed, int], None]
+"""Is told of rows that are about to be taken in, and of the watermark after them."""
 
 
 @dataclass(slots=True)
@@ -74,8 +88,11 @@ class Ingest:
         self.progress = Progress(self.output)
         self.ahead = None if schema.ahead is None else Ahead(schema.ahead)
 
-    def push(self, table: pa.Table) -> None:
-        """Take rows in; raises DataError, and changes nothing, if they are not what was declared."""
+    def push(self, table: pa.Table, allow: Allow | None = None) -> None:
+        """Take rows in; raises DataError, and changes nothing, if they are not what was declared.
+
+        allow: is told which rows will be taken and how far time will have come; it may raise, too.
+        """
         # 1. check
         table = self._declared.take(table)
         parts = table.to_batches(max_chunksize=BATCH_ROWS)
@@ -88,22 +105,30 @@ class Ingest:
         late = self._late_rows(ts, in_order) if verdict is None else verdict.late
         if len(late) and self.late == "error":
             raise self._lateness(ts, late)
-        # 2. take in
-        self.rows_in += len(ts)
-        self.rows_late += len(late)
-        left_out = late if verdict is None else self._leave_out(verdict)
+        left_out = late if verdict is None else np.concatenate([verdict.late, verdict.ahead])
+        kept = None
+        come = len(ts)
         if len(left_out):
-            kept = np.ones(len(ts), bool)
+            kept = np.ones(come, bool)
             kept[left_out] = False
-            parts = table.filter(pa.array(kept)).to_batches(max_chunksize=BATCH_ROWS)
             ts = ts[kept]
-            if not len(ts):
-                return
-        earliest, latest = extremes(ts, in_order)
+        earliest, latest = extremes(ts, in_order) if len(ts) else (0, BEGINNING)
+        watermark = max(self.watermark, max(self.last_ts, latest) - self.schema.slack_us)
+        if allow is not None and len(ts):
+            allow(Pushed(self.schema.name, ts, None if kept is None else np.flatnonzero(kept)), watermark)
+        # 2. take in
+        self.rows_in += come
+        self.rows_late += len(late)
+        if self.ahead is not None and verdict is not None:
+            self.ahead.take(verdict)
+        if not len(ts):
+            return
+        if kept is not None:
+            parts = table.filter(pa.array(kept)).to_batches(max_chunksize=BATCH_ROWS)
         self.first_ts = earliest if self.first_ts is None else min(self.first_ts, earliest)
         self.progress.begin(earliest)
         self.last_ts = max(self.last_ts, latest)
-        self.watermark = max(self.watermark, self.last_ts - self.schema.slack_us)
+        self.watermark = watermark
         # 3. pass on what cannot be overtaken any more
         self._flow(ts, parts)
 
@@ -131,6 +156,15 @@ class Ingest:
     @property
     def rows_held(self) -> int:
         return len(self._held)
+
+    @property
+    def held_times(self) -> list[NDArray]:
+        """The times of the rows that wait for older ones."""
+        return self._held.times
+
+    @property
+    def bytes_held(self) -> int:
+        return self._held.bytes
 
     def _times(self, table: pa.Table) -> NDArray:
         """The time column as int64, without NULLs."""
@@ -173,12 +207,6 @@ class Ingest:
             rows_ahead.refuse(verdict)
             raise self._aheadness(ts, int(verdict.ahead[0]), limit)
         return verdict
-
-    def _leave_out(self, verdict: Verdict) -> NDArray:
-        """Positions of the rows that are dropped."""
-        assert self.ahead is not None, "who judges"
-        self.ahead.take(verdict)
-        return np.concatenate([verdict.late, verdict.ahead])
 
     def _aheadness(self, ts: NDArray, row: int, limit: int) -> AheadError:
         before = int(self._watermarks(ts[: row + 1])[row])

@@ -139,6 +139,38 @@ def has_standing_window(plan: PlanNode) -> bool:
     return any(window.kind == "rows" or window.size is None for window in found)
 
 
+def stands(plan: PlanNode) -> bool:
+    """Whether its answer can have rows while all windows that rows leave by themselves are empty: totals, and
+    rows of tables, of ROWS windows and of unbounded ones, where they need no partner among the others."""
+    match plan:
+        case TableNode():
+            return True
+        case SourceNode() | TicksNode():
+            return False
+        case ArriveNode(window=window) | WholeWindowNode(window=window) | StoredWindowNode(window=window):
+            return window.kind == "rows" or window.size is None
+        case LifetimeNode():
+            return all(size is None for size in plan.sizes)
+        case MemberNode():
+            return all(one.window.kind == "rows" or one.window.size is None for one in plan.sides)
+        case PaneAggregateNode():
+            return not plan.common.keys or not plan.size
+        case AggregateNode(keys=0):
+            return True
+        case ChangeJoinNode():
+            left, right = stands(plan.left), stands(plan.right)
+            kept = {"left": left, "anti": left, "right": right, "full": left or right}
+            return kept.get(plan.kind, left and right)
+        case TallyNode(kind="except"):
+            return stands(plan.inputs[0])
+        case TallyNode(kind="intersect"):
+            return all(map(stands, plan.inputs))
+        case ManyJoinNode():
+            return all(map(stands, plan.inputs))
+        case _:
+            return any(map(stands, plan_inputs(plan)))
+
+
 def starts_full(plan: PlanNode) -> bool:
     """Whether it can give rows before any have come: those of a table, or a total."""
     return any(

@@ -9,8 +9,10 @@ are few runs and a row is sorted a logarithmic number of times. Rows of one ts k
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .batch import Batch, concatenate
+from .view_memory import copied_bytes
 
 
 class Reorder:
@@ -41,6 +43,16 @@ class Reorder:
                 kept.append(run.slice(stop, run.length))
         self._runs = kept
         return in_time_order(taken) if taken else None
+
+    @property
+    def times(self) -> list[NDArray]:
+        """Of each run."""
+        return [run.ts for run in self._runs]
+
+    @property
+    def bytes(self) -> int:
+        """About what the held rows take."""
+        return round(sum(map(copied_bytes, self._runs)))
 
     @property
     def earliest(self) -> int | None:

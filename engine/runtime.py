@@ -9,7 +9,7 @@ others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -24,8 +24,9 @@ from .end_of_input import end_of, set_ends
 from .errors import DataError, StoppedError
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
+from .hop_limit import Hopping, check_hops, find_hopping
 from .idle import IdleStreams
-from .ingest import Ingest, StreamSchema
+from .ingest import Ingest, Pushed, StreamSchema
 from .member import Member
 from .operator import Operator
 from .operators.shared_select import Share, SharedSelect
@@ -95,6 +96,8 @@ class Runtime:
         self._group_numbers = count(1)
         self.streams: dict[str, Ingest] = {}
         self._idle = IdleStreams(self.streams)
+        self._hopping: Hopping | None = None
+        """The hopping queries at work; None: to be found."""
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
@@ -170,7 +173,7 @@ class Runtime:
         self._start(pipeline, counting)
         if pipeline.started.keys().isdisjoint(streams_of(plan)):  # only tables have rows, which enter now
             sink.entered_before = BEGINNING
-        self._idle.forget()
+        self._forget_queries()
         return pipeline
 
     def _start(self, pipeline: Pipeline, counting: bool) -> None:
@@ -206,7 +209,7 @@ class Runtime:
         """Stop a query and forget its state."""
         self.heirs.drop(name)
         pipeline = self.pipelines.pop(name)
-        self._idle.forget()
+        self._forget_queries()
         self._stop(pipeline)
         pipeline.sink.leave()
 
@@ -239,6 +242,7 @@ class Runtime:
 
         netting: how its changes are netted, if not as before.
         """
+        self._hopping = None
         self.heirs.start(name, plan, approach, exact_from, None, netting)
 
     def start_again(self, name: str, plan: PlanNode) -> None:
@@ -256,12 +260,14 @@ class Runtime:
     ) -> None:
         """Let an incremental query go over to other windows, as soon as their plan has caught up."""
         pipeline = self.pipelines[name]
+        self._hopping = None
         if pipeline.error is None:
             self.heirs.start(name, plan, approach, exact_from, done)
         self.run()
 
     def _restart(self, pipeline: Pipeline, plan: PlanNode) -> None:
         """Go on with other operators and the same sink."""
+        self._hopping = None
         sink = pipeline.sink
         sink.counters.rows_in = pipeline.count
         self._stop(pipeline)
@@ -276,11 +282,30 @@ class Runtime:
         if stream in self.tables:
             self.tables[stream].load(table)
             return
-        self.streams[stream].push(table)
+        self.streams[stream].push(table, self._allow)
         if self._idle.rules:
             self._let_idle(stream)
         self._begin_time()
         self.run()
+
+    def _allow(self, push: Pushed, watermark: int) -> None:
+        """Raises HopsError if rows would move time too far for a hopping query."""
+        if not self._hopping_now()[0]:
+            return
+        come = {push.stream: watermark}
+        if self._idle.rules:
+            self._idle.foresee(push.stream, come, self._working_streams())
+        check_hops(self._hopping_now(), self.streams, come, push)
+
+    def _forget_queries(self) -> None:
+        """Queries have come or gone."""
+        self._idle.forget()
+        self._hopping = None
+
+    def _hopping_now(self) -> Hopping:
+        if self._hopping is None:
+            self._hopping = find_hopping([*self.pipelines.values(), *self.heirs.pipelines])
+        return self._hopping
 
     def _begin_time(self) -> None:
         """From now on tables are what they are, and time goes on."""
@@ -290,6 +315,11 @@ class Runtime:
 
     def advance(self, ts: int, stream: str | None = None) -> None:
         """Time has come to `ts` on every stream, or on one."""
+        if self._hopping_now()[0]:
+            come = dict.fromkeys(self.streams if stream is None else [stream], ts)
+            if self._idle.rules:
+                self._idle.foresee(None, come, self._working_streams())
+            check_hops(self._hopping_now(), self.streams, come)
         self._begin_time()
         for ingest in self.streams.values() if stream is None else [self.streams[stream]]:
             ingest.advance(ts)
@@ -299,8 +329,11 @@ class Runtime:
 
     def _let_idle(self, stream: str | None) -> None:
         """Let time pass on silent streams, now that one has come further, or all have."""
-        working = (one for one in self.pipelines.values() if one.error is None)
-        self._idle.look(stream, (streams_of(one.plan) for one in working))
+        self._idle.look(stream, self._working_streams())
+
+    def _working_streams(self) -> Iterator[list[str]]:
+        """The streams of each query at work."""
+        return (streams_of(one.plan) for one in self.pipelines.values() if one.error is None)
 
     def close(self, drain: bool = False) -> None:
         """End every stream, at the latest ts seen on any; drain: when all bounded windows are empty."""
@@ -308,6 +341,10 @@ class Runtime:
         running = [*self.pipelines.values(), *self.heirs.pipelines]
         if drain:
             latest = max([latest, *(end_of(one.plan, self.streams, True) for one in running)])
+        check_hops(
+            self._hopping_now(), self.streams, dict.fromkeys(self.streams, latest),
+            ends=lambda one: min(latest, end_of(one.plan, self.streams, drain)),
+        )  # fmt: skip
         set_ends(running, self.streams, drain)
         self._begin_time()
         for ingest in self.streams.values():
@@ -330,6 +367,7 @@ class Runtime:
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)
         while self.heirs.succeed():
+            self._hopping = None
             self._work()
         self.held_memory.look()
 
@@ -384,7 +422,7 @@ class Runtime:
                 reason = f"Expected memory for what the windows hold, found none left ({reason})"
             error = StoppedError(f"{reason}, in query `{pipeline.name}`", queries=[pipeline.name])
         pipeline.error = error
-        self._idle.forget()
+        self._forget_queries()
         self.failures.append((pipeline.name, error))
         rest = later
         if pipeline.sink not in later:

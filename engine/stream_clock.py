@@ -75,13 +75,13 @@ class StreamClock:
         self._began = began
         self.waits = False
         """Whether changes come out only when their instant is over."""
-        self._start = max((one.settled for one in streams), default=BEGINNING)
+        self.start = max((one.settled for one in streams), default=BEGINNING)
 
     @property
     def first(self) -> int | None:
         """When the query's answer begins: with the first time it has heard of from any stream."""
         known = [one.first for one in self._streams if one.first is not None]
-        return max(min(known), self._start) if known else None
+        return max(min(known), self.start) if known else None
 
     def begins(self) -> int | None:
         """The same, for whoever asks later."""
@@ -95,7 +95,7 @@ class StreamClock:
         settled = self._settled
         late = 0
         if ts[0] <= settled:
-            may_come = self.waits or settled <= self._start or any(p.fresh == settled for p in self._streams)
+            may_come = self.waits or settled <= self.start or any(p.fresh == settled for p in self._streams)
             late = int(ts.searchsorted(settled, side="left" if may_come else "right"))
         if late < len(ts):
             stream.add_one(0.0, len(ts) - late)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from penstock.engine.build_operator import IncrementalNode
 from penstock.engine.expression import Expression, write_duration
@@ -38,6 +38,7 @@ from penstock.engine.plan import (
     WindowNode,
 )
 from penstock.engine.plan_parts import plan_inputs, plan_nodes
+from penstock.engine.waiting import NOTHING, Waiting
 
 from .assign_modes import Assigned
 from .choose_expiry import MIN_PAIRS, expiry_costs, measure_join
@@ -88,6 +89,7 @@ class Explainer:
         shown: Mapping[str, Assigned] | None = None,
         expiry: str = "auto",
         forced: Mapping[str, str] | None = None,
+        waiting: Waiting = NOTHING,
     ) -> Description:
         """A query and everything below it; exact_from: None if from the start, the latest time if not yet.
 
@@ -122,6 +124,12 @@ class Explainer:
         if self._analyze:
             top.lines.append(f"measured: {pipeline.count:,} results")
             top.data["results"] = pipeline.count
+            top.data["waiting"] = asdict(waiting)
+            if waiting.stream is not None:
+                top.lines.append(
+                    f"waiting: {waiting.rows:,} rows, {waiting.bytes:,} bytes, "
+                    f"until time has passed on `{waiting.stream}`"
+                )
         return top
 
     def _expiry(self, top: Description, pipeline: Pipeline, is_auto: bool) -> None:

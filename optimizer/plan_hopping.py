@@ -26,7 +26,7 @@ from penstock.engine.plan import (
     WholeTableNode,
     WholeWindowNode,
 )
-from penstock.engine.plan_parts import skips_hops, stands_still, starts_full
+from penstock.engine.plan_parts import skips_hops, stands, stands_still, starts_full
 
 from .choose_indexes import IndexChooser
 from .flatten_input import flatten_input
@@ -75,6 +75,9 @@ def plan_hopping(
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat", panes)
     node = planner.plan(root, range(len(query.fields)))
+    if emitted == "complete" and not stands(node):
+        planner.leave_out_empty_hops()
+        node = planner.plan(root, range(len(query.fields)))
     if counting and emitted == "complete" and isinstance(node, SelectNode) and node.predicate is None:
         node = node.input if isinstance(node.input, PaneAggregateNode) else node
     is_net = emitted == "complete" or isinstance(node, HopDeltaNode | PaneAggregateNode)
@@ -118,6 +121,11 @@ class HoppingPlanner(ChangesPlanner):
         self._ticks = TicksNode(sources, hops)
         self._ticks_of_changes = replace(self._ticks, window=longest_window(root))
         """For whoever is below a conversion to changes, where a hop that changes nothing can be left out."""
+
+    def leave_out_empty_hops(self) -> None:
+        """Where there is no answer while all windows that rows leave by themselves are empty, nobody has to
+        say what is in others then, or in tables."""
+        self._ticks = self._ticks_of_changes
 
     def _want(self, node: Node, form: Form) -> None:
         self._wanted[id(node)] = form

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.errors import BindError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.errors import BindError, HopsError, UnsupportedError, UsageError, did_you_mean
 from penstock.engine.types import ARROW_TYPES
 from penstock.query import Forced, Queries, Query
 from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
@@ -291,7 +291,11 @@ class Engine:
         """
         if not self._closed:
             self._closed = True
-            self._runtime.close(drain)
+            try:
+                self._runtime.close(drain)
+            except HopsError:  # nothing was done
+                self._closed = False
+                raise
 
     def __enter__(self) -> Engine:
         return self
@@ -304,6 +308,7 @@ class Engine:
     @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
+        from penstock.engine.waiting import find_waiting
         from penstock.optimizer.description import write_json, write_tree
         from penstock.optimizer.explain import Explainer
         from penstock.optimizer.explain_sharing import SharedJoins
@@ -319,6 +324,7 @@ class Engine:
                 self._adapter.shown(query) if analyze else {},
                 query._forced.expiry,
                 query._forced.differing(self._forced),
+                find_waiting(query._pipeline, self._runtime.streams),
             )
             for query in self._queries.values()
         ]

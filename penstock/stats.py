@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from penstock.engine.ingest import Ingest
@@ -14,6 +15,7 @@ from penstock.engine.operators.sink import Sink
 from penstock.engine.pipeline import Pipeline
 from penstock.engine.queue import BEGINNING
 from penstock.engine.runtime import Runtime
+from penstock.engine.waiting import find_waiting
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
@@ -27,6 +29,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
             "results": pipeline.count,
             "error": None if pipeline.error is None else str(pipeline.error),
             "flips": flips_of(pipeline),
+            "waiting": asdict(find_waiting(pipeline, runtime.streams)),
             "output_delay": {
                 "stream_time": pipeline.sink.stream_delays.summary(),
                 "processing_time": pipeline.sink.processing_delays.summary(),
@@ -98,6 +101,7 @@ def stream_stats(ingest: Ingest) -> dict[str, Any]:
         "rows_late": ingest.rows_late,
         "rows_ahead": rows_ahead,
         "rows_held": ingest.rows_held,
+        "bytes_held": ingest.bytes_held,
         "watermark": None if ingest.watermark == BEGINNING else ingest.watermark,
         "time_jumps": jumps,
     }

@@ -320,6 +320,7 @@ def test_stats_say_what_was_done() -> None:
         "rows_late": 0,
         "rows_ahead": 0,
         "rows_held": 0,
+        "bytes_held": 0,
         "watermark": 3,
         "time_jumps": 0,
     }
