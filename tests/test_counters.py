@@ -106,12 +106,17 @@ def run(monkeypatch: pytest.MonkeyPatch, queries: list[str], **options: str) -> 
     engine.execute(TABLES)
     for query in queries:
         engine.query(query)
+    assert not any(one.state_rows for one in operators_of(engine)), "no rows have come"
     for _ in range(60):
         now += random.randrange(4)
         rows = {"ts": [now], "k": [random.randrange(3)], "v": [random.randrange(10)]}
         engine.push(random.choice("ab"), pa.table(rows))
     engine.close()
     engine.stats()
+    for one in operators_of(engine):
+        for member in getattr(one, "members", ()):
+            if flow.rows[id(member.output)]:
+                assert member.found == flow.rows[id(member.output)], f"a member of {one.name}"
     return {
         one.name: [one.counters.rows_in, one.counters.rows_out, flow.taken(one), flow.given(one)]
         for one in operators_of(engine)
