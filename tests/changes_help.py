@@ -136,6 +136,23 @@ def drive(
     return read(out)
 
 
+def end_within_a_step(operator: Operator, types: Sequence[SqlType]) -> list[Change]:
+    """Rows come at 0, 2 ... 14 and leave 1 later; the end comes while they are worked. What comes out."""
+    out, nothing = Queue(), (None,) * len(types)
+    operator.output.queues.append(out)
+    operator.inputs[0].put(as_batch([Change(ts, 1, ts + 1, nothing) for ts in range(0, 16, 2)], types))
+    for queue in operator.inputs:
+        queue.promise(14)
+    assert operator.step(1_000)
+    for queue in operator.inputs:
+        queue.promise(END)
+        queue.close()
+    while operator.step(1_000):
+        operator._check()
+    assert out.closed
+    return read(out)
+
+
 def read(out: Queue) -> list[Change]:
     rows: list[Change] = []
     while out.batches:

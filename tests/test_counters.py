@@ -27,6 +27,7 @@ QUERIES = {
     "groups": "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM a [RANGE 9 us] GROUP BY k EMIT CHANGES",
     "distinct": "SELECT DISTINCT k FROM a [RANGE 9 us] EMIT CHANGES",
     "set": "SELECT k FROM a [RANGE 9 us] INTERSECT SELECT k FROM b [RANGE 9 us] EMIT CHANGES",
+    "inner": "SELECT x.k, y.v FROM a [RANGE 9 us] AS x JOIN b [RANGE 7 us] AS y ON x.k = y.k EMIT CHANGES",
     "outer": "SELECT x.k, y.v FROM a [RANGE 9 us] AS x LEFT JOIN b [RANGE 7 us] AS y ON x.k = y.k "
     "EMIT CHANGES",
     "panes": "SELECT k, MAX(v) AS m FROM a [RANGE 8 us] GROUP BY k HOP BY 4 us",
@@ -40,7 +41,11 @@ QUERIES = {
 CASES = [
     *((name, {}) for name in QUERIES),
     *((name, {"modes": mode}) for name in ("hops", "deltas") for mode in ("DIDO", "DICO", "CICO", "CIDO")),
-    *((name, {"expiry": expiry}) for name in ("groups", "outer") for expiry in ("ita", "time-message")),
+    *(
+        (name, {"expiry": expiry})
+        for name in ("groups", "inner", "outer")
+        for expiry in ("ita", "time-message")
+    ),
 ]
 JOINS = [
     f"SELECT {what} FROM a [RANGE {left} us] AS x JOIN b [RANGE {right} us] AS y ON x.k = y.k{where}"
@@ -77,7 +82,8 @@ class Flow:
         """What a step can change."""
         outlets = [operator.output, *(member.output for member in getattr(operator, "members", ()))]
         promised = [(outlet.punctuation, outlet.closed) for outlet in outlets]
-        return [self.given(operator), sum(queue.rows for queue in operator.inputs), promised]
+        told = sum(queue.messages_in for outlet in outlets for queue in outlet.queues)
+        return [self.given(operator), sum(queue.rows for queue in operator.inputs), promised, told]
 
     def turn(self, operator: Operator, *others: Any) -> None:
         """A turn in which something was done counts as a step."""
@@ -106,12 +112,17 @@ def run(monkeypatch: pytest.MonkeyPatch, queries: list[str], **options: str) -> 
     engine.execute(TABLES)
     for query in queries:
         engine.query(query)
+    assert not any(one.state_rows for one in operators_of(engine)), "no rows have come"
     for _ in range(60):
         now += random.randrange(4)
         rows = {"ts": [now], "k": [random.randrange(3)], "v": [random.randrange(10)]}
         engine.push(random.choice("ab"), pa.table(rows))
     engine.close()
     engine.stats()
+    for one in operators_of(engine):
+        for member in getattr(one, "members", ()):
+            if flow.rows[id(member.output)]:
+                assert member.found == flow.rows[id(member.output)], f"a member of {one.name}"
     return {
         one.name: [one.counters.rows_in, one.counters.rows_out, flow.taken(one), flow.given(one)]
         for one in operators_of(engine)

@@ -50,3 +50,19 @@ def test_room_is_used_again() -> None:
             pop_due(*queue.arrays)
     assert queue.nbytes < 50_000
     queue._check()
+
+
+def test_what_waits_in_order_is_still_there_when_room_grows() -> None:
+    """In order, more come than go: the ring has gone round when it grows."""
+    queue, pushed, popped = ExpiryQueue(), 0, 0
+    for _ in range(60):
+        queue.reserve(50)
+        for _ in range(50):
+            push_due(*queue.arrays, 10 * pushed, pushed)
+            pushed += 1
+        for _ in range(40):
+            assert queue.first == 10 * popped
+            assert int(pop_due(*queue.arrays)) == popped
+            popped += 1
+        queue._check()
+    assert sorted(queue.entries()[1].tolist()) == list(range(popped, pushed))

@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from changes_help import END, Change, alive, drawn_changes, drive, folded, instants, read, row_key
+from changes_help import (
+    END,
+    Change,
+    alive,
+    drawn_changes,
+    drive,
+    end_within_a_step,
+    folded,
+    instants,
+    read,
+    row_key,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -337,3 +348,11 @@ def test_keys_and_arguments_without_a_type() -> None:
         (5, 1, (None, 0, 1)),
         (6, -1, (None, 0, 1)),
     ]
+
+
+@pytest.mark.parametrize("learning", LEARNINGS)
+def test_what_leaves_leaves_before_the_end(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_rooms(monkeypatch)
+    operator = GroupBy(node_of(0, [("count", None, False)], False), Queue(), TYPES, "g", learning)
+    out = end_within_a_step(operator, TYPES)
+    assert [folded(out, now) for now in range(16)] == [Counter([row_key((n,))]) for n in 8 * (1, 0)]

@@ -60,9 +60,17 @@ def test_who_displaces_whom(texts: list[str | None], data: st.DataObject) -> Non
         for window in windows.values():
             window.renumber(kept)
             window._check()
+            assert window.nbytes == own_bytes(window)
         first = int(kept.searchsorted(first))
         rows, at = [rows[i] for i in kept], [at[i] for i in kept]
         partitions._check()
+        assert partitions.nbytes == own_bytes(partitions)
+
+
+def own_bytes(one: object) -> int:
+    """Of all attributes, without the partitions that windows share."""
+    held = [value for value in vars(one).values() if not isinstance(value, Partitions)]
+    return sum(int(getattr(value, "nbytes", 0)) for value in held)
 
 
 def held_of(rows: list[str | None], size: int, stop: int, first: int) -> list[int]:

@@ -40,3 +40,16 @@ def test_what_is_not_promised_is_no_part_of_a_step() -> None:
     assert instants_of([queue_of([1, 2], [2, 3], punctuation=2)], 3) == 2
     queue.close()
     assert (bound_of([queue], 1), bound_of([queue], 4)) == (3, 6)
+
+
+def test_whatever_comes_wakes_the_consumer() -> None:
+    queue, woken = Queue(), list[str]()
+    for what, come in (
+        ("rows", lambda: queue.put(Batch(np.array([1], np.int64), [pa.array([1])]))),
+        ("a message", lambda: queue.tell([1])),
+        ("a promise", lambda: queue.promise(2)),
+        ("the end", queue.close),
+    ):
+        queue.wake = lambda what=what: woken.append(what)  # type: ignore[misc]
+        come()
+    assert woken == ["rows", "a message", "a promise", "the end"]

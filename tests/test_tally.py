@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from changes_help import Change, alive, drawn_changes, drive, folded, instants, row_key
+from changes_help import Change, alive, drawn_changes, drive, end_within_a_step, folded, instants, row_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,3 +107,10 @@ def test_many_copies_come_out_in_bounded_batches() -> None:
     signs = np.concatenate([batch.sign for batch in out.batches if batch.sign is not None])
     assert len(signs) == 2 * rows and signs.sum() == 0 and signs[:rows].all()
     assert steps >= 2 * rows // 32_768
+
+
+@pytest.mark.parametrize("learning", LEARNINGS)
+def test_what_leaves_leaves_before_the_end(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_rooms(monkeypatch)
+    out = end_within_a_step(tally("except", False, learning), TYPES)
+    assert [sum(folded(out, now).values()) for now in range(16)] == 8 * [1, 0]

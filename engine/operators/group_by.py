@@ -97,7 +97,7 @@ class GroupBy:
         return made
 
     def step(self, quantum: int) -> bool:
-        worked = False
+        worked, goes_on = False, not self._groups.is_done
         if self._groups.is_done:
             bound = bound_of(self.inputs, quantum)
             batch = self.inputs[0].take(bound, True)
@@ -110,6 +110,8 @@ class GroupBy:
             return True
         if worked and not self._single and not self.state_rows and self.state_bytes > BURST_BYTES:
             self.forget()  # a burst is over: give its memory back
+        if goes_on:
+            return True  # time may have come further meanwhile: what leaves until then comes first
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     def _begin(self, batch: Batch | None, known: int) -> None:

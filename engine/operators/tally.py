@@ -72,7 +72,7 @@ class Tally:
         self._at_point = 0
 
     def step(self, quantum: int) -> bool:
-        worked = False
+        worked = goes_on = not self._is_done
         if self._is_done:
             bound = bound_of(self.inputs, quantum)
             taken = [queue.take(bound, True) for queue in self.inputs]
@@ -86,6 +86,8 @@ class Tally:
             return True
         if worked and not self.state_rows and self.state_bytes > BURST_BYTES:
             self._forget()  # a burst is over: give its memory back
+        if goes_on:
+            return True  # time may have come further meanwhile: what leaves until then comes first
         return pass_time_until(self.inputs, self.output, self._groups.expiry.first) or worked
 
     @property
