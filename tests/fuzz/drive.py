@@ -309,15 +309,17 @@ class Drive:
 
     def ask_within(self) -> None:
         """In the midst of a push; it is done when that is."""
-        step, self.within = self.within, None
+        step = self.within
+        if isinstance(step, Alter) and len(self.with_company(step.name)) != 1:
+            return  # of several it could not be told which were refused
+        self.within = None
         match step:
             case Start():
                 self.start(step)
             case Drop():
                 self.change(step)
             case Alter():
-                if len(self.with_company(step.name)) == 1:  # what is refused is heard of later
-                    self.engine.execute(step.sql)
+                self.engine.execute(step.sql)  # what is refused is heard of later
             case Advance():
                 self.advance(step)
             case Push():
