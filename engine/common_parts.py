@@ -23,7 +23,7 @@ from .operators.arrive import Arrive
 from .parts import Parts
 from .pipeline import Part
 from .plan import ArriveNode, LifetimeNode, SourceNode, StoredWindowNode
-from .plan_parts import hops_of, plan_nodes, starts_full
+from .plan_parts import plan_nodes, starts_full
 from .queue import BEGINNING, Outlet
 from .static_table import TABLE_TIME
 
@@ -84,11 +84,11 @@ class CommonParts(Parts):
         return None
 
     def _entered(self, part: Part) -> int:
-        """When what a part holds enters for who comes now. Before the first row there is no hop: what stands
-        was there before all time."""
+        """When what a part holds enters for who comes now. Before the first row it is of tables alone, which
+        were there before all time."""
         streams = {one.stream for one in plan_nodes(part.plan) if isinstance(one, SourceNode)}
-        has_rows = any(self._runtime.streams[stream].rows_in for stream in streams)
-        return begins(part.plan, part.output) if has_rows or hops_of(part.plan) is None else TABLE_TIME
+        has_rows = any(self._runtime.streams[stream].has_given for stream in streams)
+        return begins(part.plan, part.output) if has_rows else TABLE_TIME
 
     def _passing(self, plan: Plan) -> Part | None:
         """A part that keeps nothing: from now on it passes on what a new one would."""

@@ -154,6 +154,11 @@ class Ingest:
         self.output.close()
 
     @property
+    def has_given(self) -> bool:
+        """Whether a row has gone on, and does not wait for older ones."""
+        return self.first_ts is not None and self.first_ts <= self.watermark
+
+    @property
     def rows_held(self) -> int:
         return len(self._held)
 

@@ -171,8 +171,8 @@ class Runtime:
         sink.begins = clock.begins if hops is None else self.builder.first_hop(plan, hops)
         pipeline = self.pipelines[name] = Pipeline(name, plan, sink=sink, approach=approach)
         self._start(pipeline, counting)
-        if pipeline.started.keys().isdisjoint(streams_of(plan)):  # only tables have rows, which enter now
-            sink.entered_before = BEGINNING
+        if not any(self.streams[stream].has_given for stream in streams_of(plan)):
+            sink.entered_before = BEGINNING  # what is there is of tables, and enters with the first time
         self._forget_queries()
         return pipeline
 

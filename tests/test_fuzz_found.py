@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from incremental_help import APPROACHES
 from oracle import rows_of
 
 import penstock
+from penstock.engine.scheduler import RoundRobin, Shuffled
 
 STREAMS = """CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE);
 CREATE STREAM b (ts TIMESTAMP, k BIGINT, v DOUBLE);
@@ -52,3 +54,67 @@ def test_what_stands_before_the_first_row_enters_for_inserts_too(sql: str, is_al
     assert entered and {ts for ts, *_ in entered} == {3}
     assert (rows_of(inserts.results()), counted.count) == (entered, len(entered))
     assert inserts.complete_from is None
+
+
+TAILS = ["EMIT INSERTS", "EMIT CHANGES", "HOP BY 4 us EMIT DELTA", "HOP BY 4 us EMIT COMPLETE"]
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.k, q.v FROM t LEFT JOIN late [NOW] AS q ON t.k = q.k",
+        "SELECT k, v FROM t UNION SELECT k, v FROM late [ROWS 1]",
+        "SELECT COUNT(*) AS n FROM late [ROWS 1]",
+    ],
+)
+def test_rows_that_wait_have_not_begun_time_for_who_comes(sql: str, tail: str) -> None:
+    """A row waited for older ones: who then found a like query at work was told what stands as of the
+    promised time, and had an answer at a hop before the first row.
+
+    late    watermark at 2 |   6 waits        q comes: 6 is its first time, 8 its first hop
+    """
+    given = []
+    for is_alone in (True, False):
+        engine = make()
+        engine.execute(
+            "CREATE STREAM late (ts TIMESTAMP, k BIGINT, v DOUBLE, "
+            "WATERMARK FOR ts AS ts - INTERVAL '4' MICROSECOND)"
+        )
+        if not is_alone:
+            engine.query(f"{sql} {tail}", "company")
+        engine.push("late", {"ts": [6], "k": [1], "v": [-2.0]})
+        query = engine.query(f"{sql} {tail}", "q")
+        engine.push("late", {"ts": [17], "k": [1], "v": [-2.0]})
+        engine.close()
+        given.append(sorted(rows_of(query.results()), key=repr))
+    alone, company = given
+    assert company == alone
+    assert min(ts for ts, *_ in alone) == (8 if "HOP" in tail else 6)
+
+
+@pytest.mark.parametrize("expiry", APPROACHES)
+@pytest.mark.parametrize("is_last", [False, True], ids=["in order", "late stream"])
+def test_what_leaves_one_input_of_a_union_meets_nobody_who_comes_by_the_other(
+    expiry: str, is_last: bool
+) -> None:
+    """With negative tuples a union gave what entered by its first input before what left its second, and a
+    join met both.
+
+    a             5 comes         x and, by the union, y
+    b  -1 =======|                by the union: leaves at 5
+    """
+    text = (
+        "SELECT x.k, y.v FROM a [RANGE 12 us] AS x CROSS JOIN "
+        "(SELECT k, v FROM a [RANGE 8 us] UNION ALL SELECT k, v FROM b [RANGE 6 us]) AS y WHERE x.k = y.k"
+    )
+    pushes = [("b", -1, 1.5), ("a", 5, 0.25)]
+    for scheduler in (RoundRobin(1), RoundRobin(), *map(Shuffled, range(6))):
+        engine = make(expiry=expiry, scheduler=scheduler)
+        inserts, changes = (engine.query(f"{text} EMIT {emit}") for emit in ("INSERTS", "CHANGES"))
+        counted = engine.query(f"{text} EMIT INSERTS", count_only=True)
+        for stream, ts, value in pushes[::-1] if is_last else pushes:
+            engine.push(stream, {"ts": [ts], "k": [1], "v": [value]})
+        engine.close()
+        assert (rows_of(inserts.results()), counted.count) == ([(5, 1, 0.25)], 1)
+        assert rows_of(changes.results()) == [(5, 1, 1, 0.25)]

@@ -1,15 +1,17 @@
 """UNION ALL: the rows of all inputs in time order.
 
-In: rows, each input in time order.  Out: all of them, in time order; rows of one ts in the order of the
-inputs as far as they have come.  Kept: nothing beyond its queues, where a row waits until every input has
-reached it.
+In: rows, each input in time order.  Out: all of them, in time order; of one ts first what leaves, as whoever
+joins them pairs what enters with all that is there, then the rest in the order of the inputs as far as they
+have come. An input's own order stays: what leaves behind something that enters may be that very row.
+Kept: nothing beyond its queues, where a row waits until every input has reached it.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..batch import concatenate
+from ..batch import Batch, concatenate
 from ..operator import Counters, Stateless, pass_worked_time
 from ..queue import Outlet, Queue, bound_of
 
@@ -29,10 +31,18 @@ class Union(Stateless):
         if taken:
             rows = concatenate(taken)
             if len(taken) > 1:
-                rows = rows.take(np.argsort(rows.ts, kind="stable"))
+                keys = [rows.ts] if rows.sign is None else [np.concatenate([*map(follows, taken)]), rows.ts]
+                rows = rows.take(np.lexsort(keys))
             self.counters.rows_in += rows.length
             self.counters.rows_out += rows.length
             self.output.put(rows)
         if messages := sorted({ts for queue in self.inputs for ts in queue.take_messages(bound)}):
             self.output.tell(messages)
         return pass_worked_time(self.inputs, self.output) or bool(taken)
+
+
+def follows(batch: Batch) -> NDArray:
+    """Of each row whether it enters, or comes behind one of its ts that does."""
+    enters = batch.signs > 0
+    before = np.cumsum(enters) - enters  # those that entered before it, at any ts
+    return enters | (before > before[np.searchsorted(batch.ts, batch.ts)])

@@ -134,9 +134,11 @@ class Drive:
     def do(self, step: Step, judge: Any) -> None:
         match step:
             case Push():
-                self.within = step.within
+                self.within, refused = step.within, len(self.refused)
                 self.call(lambda: self.push(step))
                 done, self.within = step.within if self.within is None else None, None
+                if isinstance(done, Alter) and len(self.refused) == refused:
+                    self.give_windows(done.name, done)
                 if done is not None:
                     self.note(done, judge)
             case Advance():
@@ -245,6 +247,12 @@ class Drive:
                 self.refused.append(f"{error}")
                 one.like = None
                 continue
+            self.give_windows(one.name, step)
+
+    def give_windows(self, name: str, step: Alter) -> None:
+        """A query is to have other windows from some time on."""
+        if name in self.asked:
+            one = self.asked[name]
             one.alters = True
             one.next = [Reference(old.stream, old.alias, step.kind, step.size) for old in one.references]
 
@@ -301,12 +309,17 @@ class Drive:
 
     def ask_within(self) -> None:
         """In the midst of a push; it is done when that is."""
-        step, self.within = self.within, None
+        step = self.within
+        if isinstance(step, Alter) and len(self.with_company(step.name)) != 1:
+            return  # of several it could not be told which were refused
+        self.within = None
         match step:
             case Start():
                 self.start(step)
-            case Alter() | Drop():
+            case Drop():
                 self.change(step)
+            case Alter():
+                self.engine.execute(step.sql)  # what is refused is heard of later
             case Advance():
                 self.advance(step)
             case Push():
