@@ -216,9 +216,7 @@ MIN(v) > 1
 SELECT CASE k WHEN 1 THEN 2 ELSE 3 END AS q, ts + INTERVAL '5' SECOND AS e FROM a AS a WHERE k IN
 (1, 2) AND k BETWEEN 3 AND 4 AND s LIKE 'x%' AND EXISTS (SELECT b.k AS k FROM b AS b WHERE b.k = a.k)
 """.strip().split("\n\n")
-WORDS = (
-    ". , ( ) [ ] { } : / % * - < > = | & ^ # ~ ! ? @ $ COLLATE OUTER ESCAPE BETWEEN ON USING 'x' 1".split()
-)
+WORDS = [*".,()[]{}:/%*-<>=|&^#~!?@$1", "'x'", "COLLATE", "OUTER", "ESCAPE", "BETWEEN", "ON", "USING"]
 WORDS += ["CROSS JOIN", "LIMIT", "FETCH", "FOR", "INTO", "OVER", "ORDER BY"]
 
 
