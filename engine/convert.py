@@ -81,6 +81,10 @@ def find_change(
     target = ARROW_TYPES[type_]
     if pa.types.is_dictionary(found):
         value = found.value_type
+        if pa.types.is_string_view(value):
+            value = pa.string()
+        elif pa.types.is_binary_view(value):
+            value = pa.binary()
         rest = find_change(value, type_, name, source, unit, is_written)
         return lambda column: rest(decode(column))
     if pa.types.is_null(found) or found == target:
@@ -99,6 +103,8 @@ def find_change(
             return own_text
         if pa.types.is_binary(found) or pa.types.is_large_binary(found):
             return lambda column: as_text(column, name, source)
+        if pa.types.is_binary_view(found):
+            return lambda column: as_text(plain(column), name, source)
     elif known is SqlType.VARCHAR and is_written:
         return lambda column: parse_values(column, target)
     elif known is type_ or (
@@ -112,8 +118,25 @@ def decode(column: Column) -> Column:
     """The values of a dictionary, one for each row."""
     if isinstance(column, pa.ChunkedArray):
         values = column.type.value_type
-        return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], values)
+        if is_view(values):
+            values = plain(pa.array([], values)).type
+        return pa.chunked_array([decode(chunk) for chunk in column.chunks], values)
+    if is_view(column.type.value_type):  # Arrow cannot take from views by number
+        column = pa.DictionaryArray.from_arrays(column.indices, plain(column.dictionary))
     return column.dictionary_decode()
+
+
+def is_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(type_) or pa.types.is_binary_view(type_))
+
+
+def plain(column: Column) -> Column:
+    """Views of text or bytes, as polars has them, as text or bytes."""
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [plain(chunk) for chunk in column.chunks]
+        return pa.chunked_array(chunks, plain(pa.array([], column.type)).type)
+    text = pa.string() if pa.types.is_string_view(column.type) else pa.binary()
+    return without_null_views(column).cast(text)
 
 
 def without_zone(column: Column) -> Column:
@@ -126,11 +149,7 @@ def without_zone(column: Column) -> Column:
 
 def own_text(column: Column) -> Column:
     """Text of any type as VARCHAR."""
-    if pa.types.is_string_view(column.type):
-        if isinstance(column, pa.ChunkedArray):
-            return pa.chunked_array([own_text(chunk) for chunk in column.chunks], pa.string())
-        column = without_null_views(column)
-    return column.cast(pa.string())
+    return plain(column) if is_view(column.type) else column.cast(pa.string())
 
 
 def as_text(column: Column, name: str, source: str | None) -> Column:

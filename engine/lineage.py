@@ -202,12 +202,9 @@ class Lineage:
         word, place = divmod(self._bits[rest], WORD_BITS)
         return word, np.int64(1) << np.int64(place)
 
-    def implies(self, predicate: Expression | None, other: Expression | None) -> bool:
-        """Whether all rows satisfying the one satisfy the other, as far as intervals and conjuncts tell."""
-        return self.first_implied(predicate, [other]) == 0
-
     def first_implied(self, predicate: Expression | None, others: Sequence[Expression | None]) -> int | None:
-        """Which of some predicates is the first that all rows satisfying `predicate` satisfy."""
+        """Which of some predicates is the first that all rows satisfying `predicate` satisfy, as far as
+        intervals and conjuncts tell."""
         numbers = np.array([self._numbers[other] for other in others], np.int64)
         return self.first_implied_of(self._numbers[predicate], numbers)
 

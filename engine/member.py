@@ -70,12 +70,6 @@ class Member:
             for side in node.sides
         )
 
-    def begin_anew(self) -> None:
-        """Be as if no join had taken it in."""
-        sides = len(self.sizes)
-        self.is_new, self.missing = True, [BEGINNING] * sides
-        self.filled, self.born = [None] * sides, [0] * sides
-
     @property
     def waits(self) -> bool:
         """Whether its answers of an instant are known only when that is over."""

@@ -115,6 +115,8 @@ class Runtime:
         self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | WindowStore] = {}
         self.failures: list[tuple[str, Exception]] = []
         """What stopped queries, by name, for whoever pushed to be told."""
+        self._failed_first: list[tuple[str, Exception]] = []
+        """The same of queries that stopped at their first answer, for who pushes next."""
         self.refused: list[tuple[str, Exception]] = []
         """What subscribers raised, by the query they listen to."""
 
@@ -203,7 +205,11 @@ class Runtime:
         if pipeline.started:
             self._began = self._clock()
             self.runs += 1
+            before = len(self.failures)
             self._work()
+            # The query has begun, and its results say that it has stopped; so does the next call that works.
+            self._failed_first += self.failures[before:]
+            del self.failures[before:]
 
     def drop_query(self, name: str) -> None:
         """Stop a query and forget its state."""
@@ -363,6 +369,8 @@ class Runtime:
         """Work until nothing can be done; what went wrong is in `failures` and `refused`."""
         self._began = self._clock()
         self.runs += 1
+        self.failures += self._failed_first
+        self._failed_first.clear()
         self._work()
         for ingest in self.streams.values():
             ingest.progress.note(ingest.output.punctuation, self._began)

@@ -43,7 +43,8 @@ def is_sound(array: pa.Array) -> bool:
             return is_text(array, np.int32)
         if pa.types.is_large_string(type_) or pa.types.is_large_binary(type_):
             return is_text(array, np.int64)
-        if pa.types.is_string_view(type_) or pa.types.is_dictionary(type_):
+        views = pa.types.is_string_view(type_) or pa.types.is_binary_view(type_)
+        if views or pa.types.is_dictionary(type_):
             array.validate(full=True)
     except pa.ArrowException:
         return False

@@ -1,8 +1,8 @@
 """Refuses what the stock parser would let pass silently.
 
 It skips empty items of a list, a dot before a name in FROM, AS behind SELECT and EXCEPT behind `*`, and takes
-AND after BETWEEN, THEN after WHEN and ON's condition as optional; it joins strings that stand side by side. Each of those is a slip,
-and the query would mean something else.
+AND after BETWEEN, THEN after WHEN and ON's condition as optional; it joins strings that stand side by side.
+Each of those is a slip, and the query would mean something else.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ from .statistics import DEFAULT_HALF, DEFAULT_KEYS, DEFAULT_PASS, UNBOUNDED_S, R
 TABLE_ROWS = 1_000.0  # of a table nothing is known of
 DEFAULT_REMAINS = 0.5  # of the rows of a difference, intersection, semi or anti join's left input
 LEAST_LEFT = 1e-9
+LEAST_SHARE = 1e-100  # of the pairs of a join: what is computed of it stays a number
 DEFAULT_DISTINCT = 0.5  # of rows that differ from all others
 
 Origin = tuple[str, str]
@@ -178,7 +179,7 @@ class Estimates:
             share = self.share(part, origin)
             pairs *= share
             keys *= share if equality_of(part, width) else 1.0
-        return Met(keys, pairs)
+        return Met(max(keys, LEAST_SHARE), max(pairs, LEAST_SHARE))
 
     def share(self, part: Expression, origin: Callable[[int], Origin | None]) -> float:
         """Of all pairs, the share that satisfies one part of a join's condition."""

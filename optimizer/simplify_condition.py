@@ -47,6 +47,8 @@ FLIPPED = {"true": "false", "false": "true", "value": "value"}
 STRICT = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "not", "cast")
 NEVER_NULL = ("is_null", "is_not_distinct")
 MOST_ROUNDS = 8
+# Of a CASE that is to become AND and OR: each branch holds the rest.
+MOST_BRANCHES = 50
 
 
 def simplify_condition(condition: Expression) -> Expression:
@@ -154,7 +156,7 @@ class Simplifier:
     def _case(self, call: Call, want: str) -> Expression:
         """As AND and OR, where a branch is a constant and nothing may fail."""
         *pairs, other = call.arguments
-        if may_raise(call):
+        if may_raise(call) or len(pairs) > 2 * MOST_BRANCHES:
             arguments = tuple(self.simplify(one, "value") for one in call.arguments)
             only = len(arguments) == 3 and arguments[1:] == (TRUE, FALSE) and not is_guarded(arguments[0])
             if only:

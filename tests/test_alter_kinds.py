@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fuzz.ask import Lived, Tree, joined
+from fuzz.ask import Drawn, Tree, joined
 from fuzz.drive import EVER, Drive
 from fuzz.judge import Judge
 from fuzz.script import Alter, Close, Push, Row, Script, Start, Step
@@ -48,7 +48,7 @@ def tree_of(shape: str, window: Reference) -> Tree:
     both = {"x": replace(window, stream="a", alias="x"), "y": replace(window, stream="b", alias="y")}
     read = [one for name, one in both.items() if f"{{{name}}}" in text]
     sql = text.format(**{name: one.penstock for name, one in both.items()})
-    return Tree(Lived(sql, text.format(x="x", y="y"), life), read)
+    return Tree(Drawn(sql, text.format(x="x", y="y"), life), read)
 
 
 def rows(first: int, times: list[int]) -> list[Row]:

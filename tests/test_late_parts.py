@@ -180,8 +180,10 @@ def test_a_first_answer_that_fails_stops_the_query_alone() -> None:
     assert [row[2] for row in rows_of(late.results())] == [None]  # the total before any row
     with pytest.raises(penstock.StoppedError, match="`SUM`, in query `late`"):
         late.results()
-    with pytest.raises(penstock.StoppedError, match="in query `late`"):
-        engine.push("a", {"ts": [2], "v": [1]})
+    again = penstock.Engine.restore_bytes(engine.checkpoint_bytes())
+    for one in (engine, again):
+        with pytest.raises(penstock.StoppedError, match="in query `late`"):
+            one.push("a", {"ts": [2], "v": [1]})
     engine.push("a", {"ts": [3], "v": [1]})
     assert folded(rows_of(kept.results()), 3) == {(2**62,): 2, (1,): 2}
 

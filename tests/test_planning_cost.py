@@ -14,6 +14,7 @@ import pytest
 
 import penstock
 from penstock.engine.errors import UnsupportedError
+from penstock.engine.expression import Call
 from penstock.engine.plan import CommonManyJoin, MemberNode
 from penstock.engine.plan_parts import plan_nodes
 from penstock.optimizer import share_joins
@@ -233,6 +234,17 @@ ENOUGH = {
     "sums": (doubling(12, "SELECT v + v AS v FROM x{0}"), 10),
     "values": (f"SELECT k FROM s {WINDOW} WHERE k IN ({', '.join(map(str, range(5_000)))})", 10),
     "alternatives": (f"SELECT k FROM s {WINDOW} WHERE " + " OR ".join(f"k = {i}" for i in range(2_000)), 10),
+    "conditions": (
+        f"SELECT a.k FROM s {WINDOW} AS a JOIN s {WINDOW} AS b ON "
+        + " AND ".join(f"a.k + {i} = b.k" for i in range(300)),
+        10,
+    ),
+    "branches": (
+        f"SELECT k FROM s {WINDOW} WHERE CASE "
+        + " ".join(f"WHEN k = {i} THEN ok" for i in range(600))
+        + " END",
+        10,
+    ),
     "chain": (doubling(90, "SELECT k, v FROM x{0} WHERE k > {0}"), 10),
     "left joins": (self_join(60).replace("JOIN", "LEFT JOIN"), 400),
     "differences in a row": (" EXCEPT ALL ".join([f"SELECT k FROM s {WINDOW}"] * 150), 1_000),
@@ -248,6 +260,27 @@ def test_what_is_within_the_limits_is_planned_and_run(name: str, tail: str) -> N
     assert sum(1 for _ in plan_nodes(query._pipeline.plan)) <= most
     engine.push("s", {"ts": [1_000_000], "k": [1], "v": [1.0], "ok": [True]})
     engine.close()
+
+
+@pytest.mark.parametrize("connective", ["AND", "OR"])
+def test_conditions_are_not_compared_each_with_each(connective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many take about twice the work."""
+    compared = 0
+    equal = Call.__eq__
+
+    def counted(one: Call, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return equal(one, other)
+
+    monkeypatch.setattr(Call, "__eq__", counted)
+    work = []
+    for number in (1_000, 2_000):
+        engine, compared = make_engine(), 0
+        parts = f" {connective} ".join(f"k + {i} <> v" for i in range(number))
+        assert engine._plan(bound(engine, f"SELECT k FROM s {WINDOW} WHERE {parts}"), False, "q")
+        work.append(compared)
+    assert work[1] < 3 * work[0]
 
 
 def test_a_recursion_error_never_comes_out() -> None:

@@ -113,7 +113,7 @@ def test_of_many_queries_a_few_are_looked_at_after_each_push() -> None:
         patch.setattr(adapt, "LOOKS_AT_EXPIRY", 3)
         engine, first = started("auto", "SELECT a.k, COUNT(*) AS n FROM {} GROUP BY a.k")
         engine.query("SELECT a.v FROM a [RANGE 1 s] JOIN b [RANGE 1 s] ON a.k = b.k", "plain")
-        rest = [engine.query(first.sql.replace("500", str(500 + n)), f"q{n}") for n in range(1, 8)]
+        rest = [engine.query(first.sql.replace("500", str(500 + n)), f"p{n}") for n in range(1, 8)]
         engine._adapter.look_at_plans()
         rest[-1].drop()
         seen = [len(looked)]

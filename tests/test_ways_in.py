@@ -47,6 +47,8 @@ COLUMNS: dict[str, pa.Array] = {
     "views": pa.array(["a", None, "a text of more than twelve letters"], pa.string_view()),
     "bytes": pa.array([b"a", None, "größe".encode()]),
     "large bytes": pa.array([b"a", None, b"c"], pa.large_binary()),
+    "bytes, views": pa.array([b"a", None, "größe, zwölf Buchstaben".encode()], pa.binary_view()),
+    "bytes that are no text, views": pa.array([b"a", None, b"\xff\xfe"], pa.binary_view()),
     "bytes that are no text": pa.array([b"a", None, b"\xff\xfe"]),
     "bytes of one size": pa.array([b"ab"], pa.binary(2)),
     "numbers in text": pa.array(["1", None, "1589716800000000"]),
@@ -67,6 +69,13 @@ COLUMNS: dict[str, pa.Array] = {
     "time64": pa.array([5], pa.time64("us")),
     "duration": pa.array([5], pa.duration("us")),
     "words by number": pa.array(["a", None, "b", "a"]).dictionary_encode(),
+    **{
+        f"{name} by number, {kind} views": pa.DictionaryArray.from_arrays(
+            pa.array([0, None, 1, 0], pa.uint32()), pa.array(values).cast(view)
+        )
+        for kind, view in (("text", pa.string_view()), ("byte", pa.binary_view()))
+        for name, values in (("words", ["a", "more than twelve letters"]), ("ISO text", ["2020-05-17", None]))
+    },
     "ISO text by number": pa.array(["2020-05-17", None]).dictionary_encode(),
     "numbers by number": pa.array([5, None, 5]).dictionary_encode(),
     "nothing": pa.nulls(3),
@@ -75,7 +84,7 @@ COLUMNS: dict[str, pa.Array] = {
     "structs": pa.array([{"a": 1}, None]),
     "maps": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
 }  # fmt: skip
-NOT_IN_PARQUET = {"beyond microseconds"}
+NOT_IN_PARQUET = {"beyond microseconds", *(name for name in COLUMNS if "by number, " in name)}
 
 
 def outcome(take: Callable[[penstock.Engine], object], declared: str) -> Any:
@@ -134,6 +143,12 @@ TAKEN = {
     ("views", "VARCHAR"): ["a", None, "a text of more than twelve letters"],
     ("times in a zone", "TIMESTAMP"): [NOON, None],
     ("words by number", "VARCHAR"): ["a", None, "b", "a"],
+    ("words by number, text views", "VARCHAR"): ["a", None, "more than twelve letters", "a"],
+    ("words by number, byte views", "VARCHAR"): ["a", None, "more than twelve letters", "a"],
+    ("bytes, views", "VARCHAR"): ["a", None, "größe, zwölf Buchstaben"],
+    ("ISO text by number, text views", "TIMESTAMP"): [
+        datetime.datetime(2020, 5, 17), None, None, datetime.datetime(2020, 5, 17),
+    ],
     ("nothing", "BOOLEAN"): [None, None, None],
 }  # fmt: skip
 REFUSED = {
@@ -199,3 +214,17 @@ def test_csv_means_the_same_where_it_can_say_it(kind: str, tmp_path: Path) -> No
         read = outcome(lambda engine: load_tables(engine, {"t": [[str(path)]]}), declared)
         if not isinstance(pushed, tuple):
             assert same(pushed, read), (declared, pushed, read)
+
+
+@pytest.mark.parametrize("kind", ["Categorical", "Enum", "Binary"])
+def test_columns_of_polars_that_arrow_has_as_views(kind: str) -> None:
+    polars = pytest.importorskip("polars")
+    values = ["a", None, "more than twelve letters", "a"]
+    column = polars.Series("c", values)
+    types = {
+        "Enum": polars.Enum(["a", values[2]]),
+        "Binary": polars.Binary,
+        "Categorical": polars.Categorical,
+    }
+    frame = polars.DataFrame({"c": column.cast(types[kind])})
+    assert outcome(lambda engine: engine.push("t", frame), "VARCHAR").to_pylist() == values
