@@ -66,9 +66,12 @@ def make_rules(
         files_read.refuse(bad_rows)
         if os.path.lexists(bad_rows) and not overwrite:
             raise UsageError(f"Expected no file at `{bad_rows}`, found one; give --overwrite to replace it")
+    left_out = BadRows(bad_rows) if on_bad_row == "skip" else None
+    if bad_rows is not None:
+        files_read.take(bad_rows, f"the bad rows in `{bad_rows}`")
     return ReadRules(
         limit=DEFAULT_LIMIT if max_record is None else RecordLimit(max_record, None),
         allow_partial=allow_partial,
-        bad_rows=BadRows(bad_rows) if on_bad_row == "skip" else None,
+        bad_rows=left_out,
         tell=tell,
     )

@@ -59,6 +59,11 @@ class CsvReader:
             line, end, rest = head.partition(b"\n")
             self._source.unread(rest)
             text = line.decode("utf-8-sig").strip("\r")
+            if is_open(line, self._delimiter):
+                raise FileError(
+                    "Expected a header row in one line, found a quote that it does not close",
+                    source=self._path,
+                )
             if text.strip():
                 return next(csv.reader([text], delimiter=self._delimiter))
             if not end:

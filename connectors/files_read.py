@@ -1,4 +1,4 @@
-"""The files a run reads: none of them may be written by it, however its name is spelt.
+"""The files a run reads, and those that are taken: no results may be written there, however they are spelt.
 
 A file is known by its device and its number on it, which links, hard links and relative paths do not change.
 """
@@ -25,13 +25,18 @@ class FilesRead:
         self._names: dict[FileId, str] = {}
         for path in paths:
             if (found := file_id(0 if path == STANDARD_INPUT else path)) is not None:
-                self._names.setdefault(found, show_path(path))
+                self._names.setdefault(found, f"what is read as `{show_path(path)}`")
+
+    def take(self, path: str, what: str) -> None:
+        """Nothing else may be written to a file that is being written."""
+        if (found := file_id(path)) is not None:
+            self._names.setdefault(found, what)
 
     def refuse(self, path: str | Path | int, shown: str | None = None) -> None:
         """UsageError if `path`, a name or a file descriptor, is one of the files."""
         name = None if (found := file_id(path)) is None else self._names.get(found)
         if name is not None:
-            read = f"what is read as `{name}`" if name != str(path) else "what is read"
+            read = name.removesuffix(f" as `{path}`")
             raise UsageError(
                 f"Expected results to go elsewhere than {read}, found `{shown or path}` for both"
             )

@@ -82,7 +82,11 @@ class Declared:
             raise DataError(f"Expected sound Arrow data, found {reason}", source=self._name) from None
         for column, name in zip(table.columns, self._columns, strict=True):
             if pa.types.is_dictionary(column.type):  # of many, one is made
-                check_sound(column, name, self._name)
+                try:
+                    column.validate(full=True)
+                except pa.ArrowException:
+                    check_sound(column, name, self._name)  # says where
+                    raise
         for place, column in enumerate(table.columns):
             if column.type in EIGHT_BYTES and not column.null_count:  # four times as fast
                 whole = pa.array(column.to_numpy(), column.type)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_help import START_US, folder_with_inputs, invoke, refusal  # noqa: F401
+from cli_help import COMMAND, START_US, folder_with_inputs, invoke, refusal  # noqa: F401
 
 from penstock.connectors import readers
 
@@ -179,6 +180,23 @@ def test_longer_records_if_asked_for(here: Path) -> None:
     assert "row 1." in run("-i", "s=s.csv", code=4)[1]
     assert run("-i", "s=s.csv", "--max-record", "64MB")[0] == [2_000_000]
     assert "at most 1.5 MB, found" in run("-i", "s=s.csv", "--max-record", "1.5mb", code=4)[1]
+
+
+def test_results_and_bad_rows_are_not_written_to_one_file(here: Path) -> None:
+    write_queries(here)
+    (here / "s.csv").write_text(f"ts,x,y\n{START_US},1,1\n")
+    words = ["run", "cold.sql", "-i", "s=s.csv", "--on-bad-row", "skip", "--overwrite", "-q", "--bad-rows"]
+    (here / "out").mkdir()
+    (here / "also").symlink_to("out")
+    into = ["-o", "out", "--format", "csv"]
+    assert refusal(*words, "also/q.csv", *into, code=2) == (
+        "Error: Expected results to go elsewhere than the bad rows in `also/q.csv`, found `out/q.csv` for both"
+    )
+    with open("b.csv", "w") as out:
+        done = subprocess.run([*COMMAND, *words, "b.csv"], stdout=out, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert b"than the bad rows in `b.csv`, found `standard output` for both" in done.stderr
+    invoke(*words, "out/bad.csv", *into)
 
 
 def test_options_that_do_not_fit(here: Path) -> None:

@@ -203,3 +203,13 @@ def test_a_reader_says_what_stands_in_a_row(tmp_path: Path) -> None:
 def test_a_line_end_in_quotes_ends_no_record_beside_a_quote_that_opens_nothing() -> None:
     assert end_by_fields(b'5" x\n"a\nb",c,"d', ",") == 5
     assert end_by_fields(b'\nb" c', ",") == 1
+
+
+@pytest.mark.parametrize("header", ['ts,"k', '"ts', 'ts,"k\nand more",v'])
+def test_a_quote_that_the_header_does_not_close_is_refused(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text(f"{header}\n" + "1,1\n" * 2_000)
+    with pytest.raises(DataError) as refused:
+        open_reader(str(path), SCHEMA)
+    found = "Expected a header row in one line, found a quote that it does not close"
+    assert str(refused.value) == f"{found}, in `{path}`"
