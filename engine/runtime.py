@@ -21,7 +21,7 @@ from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .end_of_input import end_of, set_ends
-from .errors import DataError, StoppedError
+from .errors import DataError, PenstockError, StoppedError, of_state
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
 from .idle import IdleStreams
@@ -100,6 +100,8 @@ class Runtime:
         self.parts = CommonParts(self)
         self.builder = PlanBuilder(self)
         self.held_memory = HeldMemory()
+        self.is_restored = False
+        """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote that."""
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)
@@ -381,6 +383,10 @@ class Runtime:
             if isinstance(error, MemoryError):
                 reason = f"Expected memory for what the windows hold, found none left ({reason})"
             error = StoppedError(f"{reason}, in query `{pipeline.name}`", queries=[pipeline.name])
+        elif self.is_restored and not isinstance(error, PenstockError):
+            cause = of_state(error)
+            error = StoppedError(f"{cause}, in query `{pipeline.name}`", queries=[pipeline.name])
+            error.__cause__ = cause
         pipeline.error = error
         self._idle.forget()
         self.failures.append((pipeline.name, error))

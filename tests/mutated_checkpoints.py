@@ -115,7 +115,10 @@ class Mutator:
                 [self.value, self.value, self.value, self.number, self.number, self.array, self.array, self.array,
                  self.array, self.place, self.header, self.bytes, self.kind, self.lengths]
             )  # fmt: skip
-            words.append(f"{change.__name__}: {change(parts, dice)}")
+            with contextlib.suppress(
+                TypeError, ValueError, IndexError, OverflowError
+            ):  # the first was one too many
+                words.append(f"{change.__name__}: {change(parts, dice)}")
         return "; ".join(words), parts.sealed()
 
     def value(self, parts: Parts, dice: random.Random) -> str:
@@ -369,6 +372,9 @@ def guarded(wrong: Counter[str], action: Any) -> Any:
     try:
         return action()
     except penstock.StoppedError as error:
+        if isinstance(error.__cause__, CheckpointError):
+            wrong[f"late: {error}"[:300]] += 1
+            return None
         causes = [*error.others, error.__cause__, error]
         for cause in causes:
             if cause is not None and not isinstance(cause, (PenstockError, *PLAIN_ERRORS)):
@@ -376,7 +382,7 @@ def guarded(wrong: Counter[str], action: Any) -> Any:
         if "Error" in str(error) and not any(name in str(error) for name in PLAIN):
             wrong[described(error)] += 1
     except CheckpointError as error:
-        wrong[f"written, but not restored: {error}"[:200]] += 1
+        wrong[f"late: {error}"[:300]] += 1
     except PenstockError:
         pass
     except Exception as error:
