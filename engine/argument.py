@@ -71,10 +71,8 @@ class Argument:
 
     def _check_restored(self) -> None:
         words = len(self._kept)
-        expect(
-            words in (1, 2) and len(self._kept_valid) == len(self.codes) == len(self.row_codes) == words,
-            "words",
-        )
+        expect(words in (1, 2) and len(self._kept_valid) == len(self.codes) == words, "words of values")
+        expect(len(self.row_codes) in (1, words), "words of values")
         expect(words == 1 or self.type is SqlType.VARCHAR, "words of the type")
         same_length("values of rows that leave", *self._kept, *self._kept_valid)
         same_length("values of rows", *self.row_codes)

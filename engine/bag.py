@@ -43,7 +43,7 @@ from .kernels.bag import (
 )  # fmt: skip
 from .kernels.expiry import NEVER
 from .store import Store
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 64
 FEW_ROWS = 1024
@@ -303,7 +303,8 @@ class Bag:
         expect(bool((self.counts[:fresh] >= 0).all()), "no fewer than no matches")
         _, ids = self._due.entries()
         within(ids, 0, fresh, "slots that are due")
-        expect(len(self._store.columns) == len(self.types), "a column for each type")
+        found = [column.view().arrow_type for column in self._store.columns]
+        expect(found == [ARROW_TYPES[one] for one in self.types], "columns of these types")
         within(np.array(self._unkeyed, np.int64), 0, len(self.types), "columns")
         if self.linked:
             self._relink(len(self._heads))

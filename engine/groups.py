@@ -24,7 +24,7 @@ from .in_order import chained, distinct, expect, rising, same_length, size_of_tw
 from .kernels import groups as kernels
 from .queue import BEGINNING
 from .store import FixedColumn, TextColumn
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 256
 MIN_KEYS = 1024
@@ -262,9 +262,9 @@ class Groups:
         else:
             expect(len(live) == int(meta[kernels.LIVE]) and 2 * len(live) <= len(self._table), "live groups")
             within(slots[live, kernels.KEY], 0, keys, "rows of keys")
-        expect(len(self._keys) == len(self._types), "a column for each key")
-        for column in self._keys:
+        for column, type_ in zip(self._keys, self._types, strict=True):
             if column is not None:
+                expect(column.view().arrow_type == ARROW_TYPES[type_], "keys of their types")
                 buffer = column.buffers()[0]
                 end = buffer.end - 1 if isinstance(column, TextColumn) else buffer.end
                 expect(end == keys and buffer.tail == 0, "keys of all groups")

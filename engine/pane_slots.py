@@ -20,7 +20,7 @@ from .groups import NO_INTS, NullView, frozen
 from .in_order import expect, size_of_two
 from .kernels import panes as kernels
 from .store import FixedColumn, TextColumn, fixed_values
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 256
 WHOLE = (SqlType.BIGINT, SqlType.TIMESTAMP)
@@ -133,9 +133,9 @@ class PaneSlots:
         expect(len(self._b) == size and len(self._table) >= 2 * size, "keys of all slots")
         expect(0 <= self.used <= size and self.is_single == (not self._types), "slots that are used")
         expect(not self.is_single or self.used == 1, "one slot without a key")
-        expect(len(self._keys) == len(self._types), "a column for each key")
-        for column in self._keys:
+        for column, type_ in zip(self._keys, self._types, strict=True):
             if column is not None:
+                expect(column.view().arrow_type == ARROW_TYPES[type_], "keys of their types")
                 buffer = column.buffers()[0]
                 end = buffer.end - 1 if isinstance(column, TextColumn) else buffer.end
                 expect(end == self.used and buffer.tail == 0, "keys of all slots")

@@ -520,6 +520,11 @@ class Runtime:
     def _refresh(self, common: CommonJoin | CommonManyJoin) -> None:
         self.groups[common].refresh()
 
+    def _check_restored(self) -> None:
+        from .wiring import check_wiring
+
+        check_wiring(self)
+
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()

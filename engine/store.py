@@ -93,6 +93,10 @@ class FixedView(StoredView):
     def memory(self) -> list[Viewed]:
         return self.viewed(self.data)
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self._type
+
     def take(self, rows: NDArray) -> pa.Array:
         values = gather(self.data, self.base, rows)
         return self.array(values, None if self.valid is None else gather(*self.valid, rows))
@@ -175,6 +179,10 @@ class TextView(StoredView):
     @property
     def memory(self) -> list[Viewed]:
         return self.viewed(self.starts, self.data)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string()
 
     def take(self, rows: NDArray) -> pa.Array:
         offsets = text_offsets(self.starts, self.base, rows)
