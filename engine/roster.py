@@ -165,3 +165,11 @@ class Roster:
         expect(len(self.counting) == members, "something of each member")
         for numbers, known in zip(self.numbers, self.predicates, strict=True):
             within(numbers, 0, len(known), "numbers of predicates")
+        for at, member in enumerate(self.members):
+            if member.is_new or member.former is not None:  # about to be taken in as what it is now
+                continue
+            asked = [known[number] for known, number in zip(self.predicates, self.numbers[:, at], strict=True)]
+            expect(asked == list(member.predicates), "predicates of members")
+            expect(tuple(self.sizes[:, at].tolist()) == member.sizes, "windows of members")
+            expect(tuple(self.by_rows[:, at].tolist()) == member.by_rows, "kinds of windows")
+            expect(bool(self.counting[at]) == member.counting, "members that count")

@@ -59,6 +59,9 @@ ODD = [
     -(2**62),
     2**63 - 1,
 ]
+LATE = "late"
+"""What an answer begins with where a push said CheckpointError: values fit their types and places, and not each
+other."""
 PLAIN_ERRORS = (ArithmeticError, pa.ArrowException)
 """What data alone can bring about in a query: it overflows, or cannot be cast."""
 
@@ -301,11 +304,11 @@ def other_value(was: Any, dice: random.Random) -> Any:
 # -- engines and what is asked of them ------------------------------------------------------------------
 
 
-def engines() -> Iterator[tuple[str, penstock.Engine]]:
-    """Of every kind, with rows in them that were not read."""
+def engines(made: int = 4) -> Iterator[tuple[str, penstock.Engine]]:
+    """Of every kind, with rows in them that were not read. made: how many of those with queries of all kinds."""
     import test_checkpoint
 
-    for number, options in enumerate(OPTIONS):
+    for number, options in enumerate(OPTIONS[:made]):
         yield f"made {number}", test_checkpoint.make(**options)
     for seed in range(1, 1 << 20):
         drive = None
@@ -373,7 +376,7 @@ def guarded(wrong: Counter[str], action: Any) -> Any:
         return action()
     except penstock.StoppedError as error:
         if isinstance(error.__cause__, CheckpointError):
-            wrong[f"late: {error}"[:300]] += 1
+            wrong[f"{LATE}: {error}"[:300]] += 1
             return None
         causes = [*error.others, error.__cause__, error]
         for cause in causes:
@@ -382,7 +385,7 @@ def guarded(wrong: Counter[str], action: Any) -> Any:
         if "Error" in str(error) and not any(name in str(error) for name in PLAIN):
             wrong[described(error)] += 1
     except CheckpointError as error:
-        wrong[f"late: {error}"[:300]] += 1
+        wrong[f"{LATE}: {error}"[:300]] += 1
     except PenstockError:
         pass
     except Exception as error:
@@ -480,11 +483,11 @@ def cpu_seconds(child: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run(count: int, first: int = 0, each: int = 200, keep: Any = None) -> Counter[str]:
+def run(count: int, first: int = 0, each: int = 200, keep: Any = None, made: int = 4) -> Counter[str]:
     """So many mutants, `each` of a checkpoint; what became of them. keep: is told of what went wrong."""
     said: Counter[str] = Counter()
     seed = first
-    for name, engine in engines():
+    for name, engine in engines(made):
         data = engine.checkpoint_bytes()
         fine = ask(
             taken_apart(data).sealed()
