@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from .argument import Argument, grown
 from .groups import MAX_EVENTS, NO_INTS, Changes
+from .in_order import FAR, chained, distinct, expect, size_of_two, within
 from .kernels import exact_sum, ordered, skyline
+from .kernels.chains import walk_trees
 from .kernels.distinct import copy_cells, run_distinct
 from .kernels.extremes import run_extremes
 from .kernels.publish import run_counts
@@ -69,6 +71,19 @@ class Distinct:
     @property
     def nbytes(self) -> int:
         return int(self._cells.nbytes)
+
+    def _check_restored(self) -> None:
+        size_of_two(len(self._cells), "cells")
+        expect(self._cells.shape[1] == 4 and len(self._meta) == 1, "cells")
+        used = int(np.count_nonzero(self._cells[:, 3]))
+        expect(
+            int(self._meta[0]) == used and 2 * used <= len(self._cells), "cells, at most half of them in use"
+        )
+        expect(bool((self._cells[:, 3] >= 0).all()), "no fewer than no values")
+        expect(len(self.sign) >= MAX_EVENTS, "room for signs")
+        cells = np.zeros_like(self._cells)
+        copy_cells(self._cells, cells)
+        self._cells = cells
 
 
 class CountRows:
@@ -187,6 +202,16 @@ class Sum:
     def nbytes(self) -> int:
         return int(self._sums.nbytes + self._counts.nbytes + self._read.nbytes)
 
+    def _check_restored(self) -> None:
+        digits = 1 if self._doubles else 2
+        if self._doubles and self._low <= self._high:
+            digits = self._high - self._low + 4
+            expect(-64 < self._low and self._high < 64, "digits of doubles")
+        expect(self._sums.shape[1] == exact_sum.DIGITS + digits, "digits of all sums")
+        expect(self._doubles == (self._argument.type is SqlType.DOUBLE), "sums of the argument's type")
+        expect(len(self._counts) in (0, MAX_EVENTS) and len(self._read) in (0, MAX_EVENTS), "room for sums")
+        expect(len(self._counts) or not self._average, "room for counts")
+
 
 class SameSum:
     """SUM or AVG of doubles that a call before it adds up."""
@@ -231,6 +256,25 @@ class Trees:
     @property
     def nbytes(self) -> int:
         return sum(int(array.nbytes) for array in (self.roots, *self.arrays))
+
+    def _check_restored(self) -> None:
+        keys, counts, child, meta = self.arrays
+        expect(len(keys) == len(counts) and len(child) == 2 * len(keys) and len(meta) == 2, "nodes")
+        used = int(meta[ordered.USED])
+        expect(0 <= used < len(keys), "nodes that are used")
+        pairs = child.reshape(-1, 2)[: used + 1]
+        within(pairs[1:].ravel(), 0, used + 1, "nodes below others")
+        within(self.roots, 0, used + 1, "roots of trees")
+        below = pairs[1:][counts[1 : used + 1] != 0].ravel()
+        free = np.flatnonzero(counts[1 : used + 1] == 0) + 1
+        met = np.concatenate([self.roots[self.roots > 0], below[below > 0], free])
+        distinct(met, used + 1, "nodes")
+        expect(len(met) == used and walk_trees(self.roots, pairs, used) == used - len(free), "trees")
+        following = np.where(pairs[:, 0] > 0, pairs[:, 0], -1)
+        seen = np.arange(used + 1) == 0
+        head = meta[ordered.FREE :] if meta[ordered.FREE] else np.array([-1])
+        expect(chained(head, following, seen, "free nodes") == len(free), "free nodes")
+        expect(not len(free) or bool(seen[free].all()), "free nodes")
 
 
 class Extreme:
@@ -309,3 +353,29 @@ class Skyline:
         return int(self._rings.nbytes + self._pool.nbytes) + (
             0 if self._trees is None else self._trees.nbytes
         )
+
+    def _check_restored(self) -> None:
+        expect(len(self._meta) == skyline.CLASSES + 1 and self._rings.shape[1] == 4, "rings")
+        expect(self._pool.shape[1] == 2 and self._flip in (-1, 0), "rings")
+        used = int(self._meta[skyline.USED])
+        expect(self._trees is not None or 1 <= used <= len(self._pool), "blocks in the pool")
+        block, size, head, count = (self._rings[:, one] for one in range(4))
+        is_there = size > 0
+        expect(not (size & (size - 1)).any() and bool((size >= 0).all()), "powers of two")
+        within(head[is_there], 0, FAR, "where rings begin")
+        expect(bool((head[is_there] < size[is_there]).all()), "where rings begin")
+        expect(bool(((count >= 0) & (count <= size)).all()), "no more than a ring holds")
+        within(block[is_there], 1, max(used, 1), "blocks")
+        expect(bool((block[is_there] + size[is_there] <= used).all()), "blocks in the pool")
+        blocks, sizes = [block[is_there]], [size[is_there]]
+        following = self._pool[:, 0]
+        for number in range(skyline.CLASSES):
+            at, size_of = int(self._meta[number]), skyline.FIRST_SIZE << number
+            while at:
+                expect(0 < at and at + size_of <= used and len(blocks) <= used, "free blocks in the pool")
+                blocks.append(np.array([at]))
+                sizes.append(np.array([size_of]))
+                at = int(following[at])
+        begins, lengths = np.concatenate(blocks), np.concatenate(sizes)
+        order = np.argsort(begins)
+        expect(bool((begins[order][1:] >= (begins + lengths)[order][:-1]).all()), "blocks apart")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .array_memory import without_scratch
 from .batch import Batch
 from .groups import MAX_EVENTS, NO_INTS, Changes, frozen
+from .in_order import expect, same_length
 from .kernels.fingerprint import hash_texts
 from .kernels.groups import take_values
 from .kernels.keys import encode_doubles
@@ -67,6 +68,17 @@ class Argument:
     @property
     def nbytes(self) -> int:
         return sum(int(kept.nbytes) for kept in self._kept + self._kept_valid)
+
+    def _check_restored(self) -> None:
+        words = len(self._kept)
+        expect(words in (1, 2) and len(self._kept_valid) == len(self.codes) == words, "words of values")
+        expect(len(self.row_codes) in (1, words), "words of values")
+        expect(words == 1 or self.type is SqlType.VARCHAR, "words of the type")
+        same_length("values of rows that leave", *self._kept, *self._kept_valid)
+        same_length("values of rows", *self.row_codes)
+        expect(len(self.valid) in (0, len(self.row_codes[0])), "NULLs of all rows")
+        expect(all(len(one) >= MAX_EVENTS for one in (*self.codes, self.sign)), "room for events")
+        expect(self.index >= 0, "a column")
 
 
 def encode(array: pa.Array, type_: SqlType) -> tuple[NDArray, ...]:

@@ -22,6 +22,7 @@ from .batch import View
 from .buffer import RowBuffer
 from .expiry_queue import ExpiryQueue
 from .fingerprint import fingerprint
+from .in_order import chained, expect, size_of_two, within
 from .kernels import bag as kernels
 from .kernels.bag import (
     ALIVE,
@@ -42,7 +43,7 @@ from .kernels.bag import (
 )  # fmt: skip
 from .kernels.expiry import NEVER
 from .store import Store
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 64
 FEW_ROWS = 1024
@@ -275,3 +276,35 @@ class Bag:
                 slot, newer = int(self._rows[slot, OLDER]), slot
             assert newer == oldest, "the oldest end of a chain is wrong"
         assert linked == len(slots), "a live row is in no chain"
+
+    def _check_restored(self) -> None:
+        rows, state, meta, alive = self._rows, self._state, self._meta, self._alive
+        slots = len(state)
+        expect(len(meta) == 8 and rows.shape == (slots, 8), "slots")
+        expect(len(self.counts) == len(self.marks) == slots, "counts of all slots")
+        size_of_two(len(self._heads), "chains")
+        expect(self._heads.shape[1] == 2 and len(self._heads) > 1, "chains")
+        fresh = int(meta[FRESH])
+        expect(0 <= fresh <= slots, "slots that were used")
+        within(state[:fresh], kernels.FREE, kernels.EXPIRED + 1, "states")
+        expect(not state[fresh:].any(), "slots that were not used")
+        expect(alive.data.dtype == np.uint8, "whether rows are alive")
+        expect((alive.tail, alive.end) == (self._store.ts.tail, self._store.ts.end), "whether rows are alive")
+        there = np.flatnonzero(state[:fresh] == ALIVE)
+        expect(len(there) == int(meta[LIVE]), "rows alive")
+        numbers = np.sort(rows[there, ROW])
+        expect(np.array_equal(numbers, np.flatnonzero(alive.live) + alive.tail), "a slot for each row alive")
+        expect(int(np.count_nonzero(rows[there, ETS] != NEVER)) == int(meta[FINITE]), "rows with an end")
+        seen = state[:fresh] == ALIVE
+        older = np.ascontiguousarray(rows[:, OLDER])
+        gone = chained(meta[GONE : GONE + 1], older, seen, "slots that are gone")
+        free = chained(meta[FREED : FREED + 1], older, seen, "free slots")
+        expect(gone == int(meta[GONE_ROWS]) and gone + free + len(there) == fresh, "every slot free or not")
+        expect(bool((self.counts[:fresh] >= 0).all()), "no fewer than no matches")
+        _, ids = self._due.entries()
+        within(ids, 0, fresh, "slots that are due")
+        found = [column.view().arrow_type for column in self._store.columns]
+        expect(found == [ARROW_TYPES[one] for one in self.types], "columns of these types")
+        within(np.array(self._unkeyed, np.int64), 0, len(self.types), "columns")
+        if self.linked:
+            self._relink(len(self._heads))

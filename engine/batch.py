@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .in_order import expect, within
 from .window import FOREVER
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class View(Protocol):
 
     def text_bytes(self, rows: NDArray) -> int:
         """Bytes of text that `take` would give."""
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Raise Disorder unless these rows can be taken; asked of what was restored."""
 
 
 class Gather:
@@ -63,6 +67,10 @@ class Cut:
     def __len__(self) -> int:
         return self.length
 
+    def _check_restored(self) -> None:
+        expect(0 <= self.index < self.batch.width, "a column that there is")
+        expect(0 <= self.start and 0 <= self.length <= self.batch.length - self.start, "part of a batch")
+
     def taken(self) -> pa.Array:
         return self.batch.column(self.index).slice(self.start, self.length)
 
@@ -79,6 +87,10 @@ class Joint:
 
     def __len__(self) -> int:
         return self.length
+
+    def _check_restored(self) -> None:
+        expect(all(0 <= self.index < batch.width for batch in self.batches), "a column that there is")
+        expect(sum(batch.length for batch in self.batches) == self.length, "all rows of the batches")
 
     def taken(self) -> pa.Array:
         return pa.concat_arrays([batch.column(self.index) for batch in self.batches])
@@ -214,6 +226,19 @@ class Batch:
             rows = len(column.rows if isinstance(column, Gather) else column)
             assert rows == len(self.ts), "a column is longer or shorter than the batch"
 
+    def _check_restored(self) -> None:
+        expect(self.length >= 0 and len(self.ts) in (0, self.length), "a time for each row")
+        for one in (self.sign, self.ets):
+            expect(one is None or len(one) == self.length, "signs and ends of all rows")
+        if self.sign is not None:
+            expect(self.sign.dtype == np.int8 and bool((abs(self.sign) == 1).all()), "signs")
+        for column in self._columns:
+            if isinstance(column, Gather):
+                expect(len(column.rows) == self.length, "columns of one length")
+                column.view.check_rows(column.rows)
+            else:
+                expect(len(column) == self.length, "columns of one length")
+
 
 class ColumnView:
     """A column of a batch, to gather from."""
@@ -234,6 +259,11 @@ class ColumnView:
     def text_bytes(self, rows: NDArray) -> int:
         column = self.batch.column(self.index)
         return int(column.take(pa.array(rows)).nbytes) if pa.types.is_string(column.type) else 0
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        expect(0 <= self.index < self.batch.width, "a column that there is")
+        within(rows, 0, self.batch.length, "rows of a batch")
 
 
 def all_at(ts: int, length: int) -> NDArray:

@@ -16,6 +16,8 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import FAR, expect
+
 MIN_ROWS = 256
 MANY_ROWS = 65_536
 
@@ -99,3 +101,7 @@ class RowBuffer:
 
     def _check(self) -> None:
         assert self.base <= self.tail <= self.end <= self.base + len(self.data), "rows outside the array"
+
+    def _check_restored(self) -> None:
+        expect(0 <= self.base <= self.tail <= self.end < FAR, "rows with numbers")
+        expect(self.data.ndim == 1 and self.end - self.base <= len(self.data), "rows inside their array")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .batch import NO_ROWS
+from .in_order import rising
 from .window import FOREVER
 
 
@@ -43,3 +44,6 @@ class DueTimes:
 
     def __len__(self) -> int:
         return len(self._times)
+
+    def _check_restored(self) -> None:
+        rising(self._times, "times")

@@ -27,6 +27,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+MOST_WORDS = 500
+
 
 class PenstockError(Exception):
     """The root: catch this to catch everything Penstock raises on purpose."""
@@ -120,6 +122,14 @@ class FileError(DataError):
 
 class CheckpointError(FileError):
     """Not a checkpoint, cut short, damaged, or of another version."""
+
+
+def of_state(error: Exception) -> CheckpointError:
+    """That an engine which was restored has met what no engine should hold."""
+    found = " ".join(f"{type(error).__name__} ({error})".split())[:MOST_WORDS]
+    made = CheckpointError(f"Expected a checkpoint with what an engine holds, found {found}")
+    made.__cause__ = error
+    return made
 
 
 class TakenError(PenstockError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import chained, distinct, expect, rising, size_of_two
 from .kernels import expiry as kernels
 from .kernels.expiry import HEAD, HEAP, LISTED, NEVER, RING
 
@@ -91,3 +92,33 @@ class ExpiryQueue:
         assert len(times) == len(self), "entries are not counted right"
         ring = times[: int(self.meta[RING])]
         assert bool(np.all(ring[1:] >= ring[:-1])), "the ring is out of order"
+
+    def _check_restored(self) -> None:
+        size, room = len(self._ring[0]), len(self._lists)
+        expect(len(self._ring) == 2 and len(self._ring[1]) == size and len(self.meta) == 8, "a ring")
+        size_of_two(size, "entries")
+        size_of_two(room, "lists")
+        expect(len(self._heap_ets) == room and self._lists.shape[1] == 7, "lists")
+        head, ring, heap, listed, nodes, _, lists, _ = self.meta.tolist()
+        expect(0 <= head < size and 0 <= ring <= size, "entries in the ring")
+        expect(0 <= heap <= lists <= room and 0 <= listed <= nodes <= room, "entries in lists")
+        rising(self._ring[0][(head + np.arange(ring)) & (size - 1)], "the ring")
+        times = self._heap_ets[:heap]
+        expect(bool((times[(np.arange(1, heap) - 1) >> 1] < times[1:]).all()), "a heap of times")
+        held = self._lists[:heap, kernels.LIST]
+        distinct(held, lists, "lists")
+        expect(len(np.unique(times)) == heap, "a list for each time")
+        expect(np.array_equal(self._lists[held, kernels.TIME], times), "lists by their times")
+        expect(bool((self._lists[held, kernels.FIRST] >= 0).all()), "entries in each list")
+        following = np.ascontiguousarray(self._lists[:, kernels.NEXT])
+        seen = np.arange(room) >= nodes
+        expect(chained(self._lists[held, kernels.FIRST], following, seen, "lists") == listed, "all entries")
+        free = chained(self.meta[kernels.FREE_NODE : kernels.FREE_NODE + 1], following, seen, "free entries")
+        expect(free + listed == nodes, "every entry free or not")
+        seen = np.arange(room) >= lists
+        seen[held] = True
+        chains = np.ascontiguousarray(self._lists[:, kernels.CHAIN])
+        free = chained(self.meta[kernels.FREE_LIST : kernels.FREE_LIST + 1], chains, seen, "free lists")
+        expect(free + heap == lists, "every list free or not")
+        self._lists[:, kernels.BUCKET] = -1
+        kernels.fill_buckets(self._lists, self.meta)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from .types import SqlType
+import pyarrow as pa
+
+from .types import ARROW_TYPES, SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class Literal:
     def __str__(self) -> str:
         return write_literal(self)
 
+    def _check_restored(self) -> None:
+        pa.scalar(self.value, ARROW_TYPES[self.type])
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -75,6 +80,11 @@ class Call:
 
     def __str__(self) -> str:
         return write_call(self)
+
+    def _check_restored(self) -> None:
+        from .check_call import check_call
+
+        check_call(self)
 
 
 Expression = Column | Literal | Call

@@ -20,10 +20,11 @@ from .array_memory import without_scratch
 from .batch import Batch, Gather, LazyColumn, View
 from .expiry_queue import ExpiryQueue
 from .fingerprint import fingerprint
+from .in_order import chained, distinct, expect, rising, same_length, size_of_two, within
 from .kernels import groups as kernels
 from .queue import BEGINNING
 from .store import FixedColumn, TextColumn
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 256
 MIN_KEYS = 1024
@@ -239,6 +240,72 @@ class Groups:
             assert bool(np.all(self._slots[live, kernels.MARK] == kernels.IDLE)), "a point is missing"
             assert bool(np.all(self._slots[live, kernels.ROWS] >= 0)), "a group has fewer than no rows"
 
+    def _check_restored(self) -> None:
+        meta, expiry = self._meta, self.expiry
+        expect(len(meta) == kernels.META, "what a kernel remembers")
+        used, capacity = int(meta[kernels.USED_SLOTS]), len(self._slots)
+        expect(0 <= used <= capacity and self._slots.shape[1] == kernels.LINE, "slots")
+        size_of_two(len(self._table), "cells")
+        expect(len(self._touched) >= capacity, "room for what was touched")
+        slots = self._slots[:used]
+        marks = slots[:, kernels.MARK]
+        within(marks, kernels.FREE, kernels.TOUCHED + 1, "marks of slots")
+        live = np.flatnonzero(marks != kernels.FREE)
+        seen = marks != kernels.FREE
+        free = chained(
+            meta[kernels.FREE_SLOT : kernels.FREE_SLOT + 1], slots[:, kernels.KEY], seen, "free slots"
+        )
+        expect(free + len(live) == used, "every slot free or not")
+        keys = int(meta[kernels.KEYS])
+        if self._single:
+            expect(used == 1 and len(live) == 1 and not self._keys, "one group without a key")
+        else:
+            expect(len(live) == int(meta[kernels.LIVE]) and 2 * len(live) <= len(self._table), "live groups")
+            within(slots[live, kernels.KEY], 0, keys, "rows of keys")
+        for column, type_ in zip(self._keys, self._types, strict=True):
+            if column is not None:
+                expect(column.view().arrow_type == ARROW_TYPES[type_], "keys of their types")
+                buffer = column.buffers()[0]
+                end = buffer.end - 1 if isinstance(column, TextColumn) else buffer.end
+                expect(end == keys and buffer.tail == 0, "keys of all groups")
+        _, ids = expiry.entries()
+        if not self.rows_only:
+            entries = int(meta[kernels.USED_ENTRIES])
+            expect(0 <= entries <= len(self._entries), "entries")
+            distinct(ids, entries, "entries")
+            seen = np.zeros(entries, np.bool_)
+            seen[ids] = True
+            chained(meta[kernels.FREE_ENTRY : kernels.FREE_ENTRY + 1], self._entries, seen, "free entries")
+            ids = self._entries[ids]
+        within(ids >> 1, 0, used, "slots of entries")
+        refs = np.bincount(ids >> 1, minlength=used)
+        expect(
+            np.array_equal(refs, np.where(marks != kernels.FREE, slots[:, kernels.REFS], 0)),
+            "entries of groups",
+        )
+        rows = int(meta[kernels.AT_ROW])
+        expect(0 <= rows <= max(len(self._rows[0]), 0), "a row of the batch")
+        same_length("rows", self._rows[0], *(one for one in self._rows[1:] if len(one)))
+        rising(self._rows[0], "rows")
+        expect(len(self._rows[3]) == len(self._rows[4]), "fingerprints")
+        expect(int(meta[kernels.UNSAID]) in (0, 1) and (self._single or not meta[kernels.UNSAID]), "who is heard of")
+        stage = int(meta[kernels.OPEN])
+        expect(0 <= stage <= 2, "a stage of the work")
+        if stage:
+            listed, at = int(meta[kernels.LISTED]), int(meta[kernels.AT_POINT]) if stage == 2 else 0
+            expect(0 <= at <= listed <= capacity, "points to be made")
+            touched = self._touched[at:listed]
+            distinct(touched, used, "groups that were touched")
+            expect(bool((marks[touched] == kernels.TOUCHED).all()), "groups that were touched")
+        waiting = int(np.count_nonzero(marks == kernels.TOUCHED))
+        expect(waiting == (listed - at if stage else 0), "groups that were touched, and no others")
+        expect(len(self._new_rows) >= MAX_EVENTS, "room for new rows")
+        expect([len(one) for one in self._events] == [MAX_EVENTS] * 4, "room for events")
+        expect([len(one) for one in self._points] == [MAX_POINTS] * 5, "room for points")
+        if not self._single:
+            self._table[:] = -1
+            kernels.fill_table(self._slots, self._table, used)
+
 
 class IndirectView:
     """Rows of a view by their places in a list of rows."""
@@ -255,6 +322,11 @@ class IndirectView:
     def text_bytes(self, rows: NDArray) -> int:
         return self._view.text_bytes(self._rows[rows])
 
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows, 0, len(self._rows), "rows of groups")
+        self._view.check_rows(self._rows[rows])
+
 
 class NullView:
     """A column of nothing but NULL."""
@@ -264,3 +336,6 @@ class NullView:
 
     def text_bytes(self, rows: NDArray) -> int:
         return 0
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""

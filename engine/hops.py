@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import FAR, expect
 from .queue import BEGINNING, Outlet, Queue
 from .window import FOREVER
 
@@ -84,3 +85,6 @@ class Hops:
             output.close()
             worked = True
         return worked
+
+    def _check_restored(self) -> None:
+        expect(0 < self.size < FAR and abs(self.origin) < FAR, "hops of some size")

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from numpy.typing import NDArray
 
 from .batch import Batch, Gather, LazyColumn
+from .in_order import expect
 from .shelves_view import ShelvesView, Stored
 from .store import FixedView
 
@@ -111,6 +112,16 @@ class JoinedBatch(Batch):
         super()._check()
         assert self.of is None or not self._columns, "columns made and not made"
         assert all(len(rows) == self.length for rows in self.refs), "numbers of more or fewer rows"
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        expect(self.of is None or not self._columns, "columns made or not made")
+        expect(all(len(rows) == self.length for rows in self.refs), "a number for each row")
+        if self.of is not None:
+            expect(len(self.of.views) == len(self.of.places), "a place of each column")
+            for view, place in zip(self.of.views, self.of.places, strict=True):
+                expect(0 <= place < len(self.refs), "rows of each column")
+                view.check_rows(self.refs[place])
 
 
 def is_fixed(view: Stored) -> bool:

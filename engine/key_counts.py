@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .buffer import RowBuffer
+from .in_order import expect, rising, size_of_two
 from .indexes.index import Probes
 from .kernels.key_counts import INSERTED, SHORT, STATE_SLOTS, USED, count_by_key, forget_rows
 
@@ -120,3 +121,16 @@ class KeyCounts:
         for s, (newer, older) in enumerate(pairwise(edges)):
             at = self._at.data[older - self._at.base : newer - self._at.base] // len(self.ends)
             assert np.array_equal(np.bincount(at, minlength=len(counters)), counters[:, s]), "a wrong count"
+
+    def _check_restored(self) -> None:
+        """Rows are counted anew by whoever probes next."""
+        expect(len(self.ends) == len(self._tails) > 0 and len(self._state) == STATE_SLOTS, "slices")
+        rising(self.ends, "slices")
+        expect(0 < self.leaves * len(self.ends) <= MAX_WIDTH, "counters of a key")
+        first = int(self._tails[-1])
+        expect(
+            self._at.data.dtype == np.int64 and self._at.tail <= first <= self._at.end,
+            "rows that were counted",
+        )
+        size_of_two(len(self._keys), "places")
+        self._clear(first, len(self._keys))

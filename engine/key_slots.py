@@ -18,6 +18,7 @@ from .batch import Batch
 from .buffer import RowBuffer
 from .fingerprint import fingerprint
 from .groups import frozen
+from .in_order import expect, size_of_two, within
 from .kernels import key_slots as kernels
 from .keys import encode_values
 from .store import valid_bytes
@@ -116,6 +117,18 @@ class KeySlots:
             "no line"
         )
 
+    def _check_restored(self) -> None:
+        size = len(self._keys)
+        size_of_two(size, "slots")
+        in_line = self._high - self._low
+        expect(self._keys.shape[1] == 2 and len(self._table) == 2 * size, "a table of all slots")
+        expect(0 <= in_line <= self.used <= size and abs(self._low) <= MAX_KEY + 1, "slots that are used")
+        lined = self._keys[:in_line]
+        expect(not lined[:, 1].any(), "keys in line")
+        expect(np.array_equal(lined[:, 0], np.arange(self._low, self._high)), "keys in line")
+        self._table[:] = -1
+        kernels.place_slots(self._table, self._keys, in_line, self.used)
+
 
 class SlotReader:
     """The slots of one input's rows, by some of its columns."""
@@ -177,6 +190,9 @@ class SlotReader:
             for array in arrays:
                 null |= valid_bytes(array) == 0
         return frozen(a), frozen(b), frozen(null)
+
+    def _check_restored(self) -> None:
+        within(self.kept.live, -1, self._slots.used, "slots of rows")
 
 
 def tidy(slots: KeySlots, readers: Sequence[SlotReader]) -> None:

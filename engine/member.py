@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .expression import Expression
+from .in_order import expect
 from .plan import MemberNode
 from .queue import BEGINNING, Outlet
 from .window import FOREVER, MAX_TS, Window
@@ -98,6 +99,14 @@ class Member:
             else:
                 known.append(self.missing[side] + self.size(side))
         return min(max(known), MAX_TS)
+
+    def _check_restored(self) -> None:
+        sides = len(self.sizes)
+        expect(min(self.sizes, default=1) > 0, "windows of some size")
+        for one in (self.by_rows, self.predicates, self.started, self.missing, self.filled, self.born):
+            expect(len(one) == sides, "something of each side")
+        expect(self.found >= 0, "pairs")
+
 
 
 def size_of(window: Window) -> int:

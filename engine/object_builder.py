@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from .array_memory import ArrayMemory, Buffer, made_dtype
+from .buffer import RowBuffer
 from .object_graph import CONTAINERS, PLURALS, Record, has_own_state, is_value
 from .restorable import Restorable, Unknown, is_callable
 
@@ -124,6 +125,7 @@ class Build:
                     held[key] = value
         # 4. whether all that is as it must be
         self._check_types()
+        self._check_values()
         return made
 
     def _check_records(self) -> None:
@@ -195,6 +197,18 @@ class Build:
                 known.check(type(value), value._asdict())
             elif kind in ("partial", "method", "function"):
                 known.check_call(made[number])
+
+    def _check_values(self) -> None:
+        """Whoever has arrays finds them in order; buffers first, as others ask them."""
+        owners = [
+            self._made[number]
+            for number, record in enumerate(self._records)
+            if record[0] in ("object", "value", "named") and hasattr(self._made[number], "_check_restored")
+        ]
+        for first in (True, False):
+            for owner in owners:
+                if isinstance(owner, RowBuffer) is first:
+                    owner._check_restored()
 
     def _whole(self, kind: str, record: Record) -> Any:
         match kind:

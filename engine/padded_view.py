@@ -26,3 +26,7 @@ class PaddedView:
 
     def text_bytes(self, rows: NDArray) -> int:
         return self._view.text_bytes(rows[rows >= 0])
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        self._view.check_rows(rows[rows >= 0])

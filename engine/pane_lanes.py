@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from .argument import grown
 from .groups import NO_INTS
+from .in_order import expect, rising, within
 from .kernels import exact_sum
 from .kernels import panes as kernels
 from .pane_marks import Marks, Sparse, taken
@@ -82,6 +83,10 @@ class Counts:
 
     def _check(self) -> None:
         self.marks._check()
+
+    def check_slots(self, used: int) -> None:
+        """Raise Disorder unless all is about slots in use; of what was restored."""
+        self.marks.check_slots(used, ())
 
 
 class Sums:
@@ -162,6 +167,15 @@ class Sums:
 
     def _check(self) -> None:
         self._marks._check()
+
+    def check_slots(self, used: int) -> None:
+        """Raise Disorder unless all is about slots in use; of what was restored."""
+        digits = 1 if self.doubles else 2
+        if self.doubles and self._low <= self._high:
+            digits = self._high - self._low + 4
+            expect(-64 < self._low and self._high < 64, "digits of doubles")
+        expect(self._totals.shape[1] == exact_sum.DIGITS + digits, "digits of all sums")
+        self._marks.check_slots(used, self._totals.shape[1:])
 
 
 class Block:
@@ -320,6 +334,14 @@ class Extremes:
             edges = list(block.from_edges.found)
             assert edges == sorted(edges, reverse=True), "edges out of order"
 
+    def check_slots(self, used: int) -> None:
+        """Raise Disorder unless all is about slots in use; of what was restored."""
+        self._behind = None
+        for block in self._blocks:
+            expect(len(block.total) <= used and block.total.ndim == 1, "extremes of slots in use")
+            block.from_edges.check_slots(used, ())
+            rising(-np.array(list(block.from_edges.found), np.int64), "edges, latest first,")
+
 
 class TextExtremes(Extremes):
     """The same of texts: by slot the place of the greatest among those that are kept."""
@@ -344,3 +366,8 @@ class TextExtremes(Extremes):
         """All arrays of places; texts may move, so they may be written to."""
         self._behind = None
         return [self.pane, *(one for block in self._blocks for one in block.arrays)]
+
+    def check_slots(self, used: int) -> None:
+        super().check_slots(used)
+        for places in self.places:
+            within(places[places != NOTHING], 0, self._texts.count, "texts that are kept")

@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import expect, within
+
 
 def taken(array: NDArray, slots: NDArray, fill: int) -> NDArray:
     """The array at these slots; `fill` where it is too short."""
@@ -48,6 +50,11 @@ class Sparse:
         out[: len(whole)] = whole
         out[self.slots] = self.values
         return out
+
+    def _check_restored(self) -> None:
+        expect(len(self.slots) == len(self.values), "a value for each slot")
+        expect(self.slots.dtype == np.int32 and bool((np.diff(self.slots) > 0).all()), "slots in order")
+        within(self.slots, 0, 1 << 31, "slots")
 
 
 Mark = NDArray | Sparse
@@ -165,3 +172,13 @@ class Marks:
             if isinstance(mark, Sparse):
                 assert len(mark.slots) == len(mark.values), "a slot without its value"
                 assert bool((np.diff(mark.slots) > 0).all()), "slots out of order"
+
+    def check_slots(self, used: int, width: tuple[int, ...]) -> None:
+        """Raise Disorder unless all is about slots in use and has this width; of what was restored."""
+        for mark in self.found.values():
+            values = mark.values if isinstance(mark, Sparse) else mark
+            expect(values.dtype == np.int64 and values.shape[1:] == width, "values as they are now")
+            expect(len(values) <= used, "values of slots in use")
+            if isinstance(mark, Sparse):
+                expect(self.has_sparse, "whole marks")
+                within(mark.slots, 0, used, "slots in use")

@@ -17,9 +17,10 @@ from .argument import grown
 from .batch import View
 from .fingerprint import fingerprint
 from .groups import NO_INTS, NullView, frozen
+from .in_order import expect, size_of_two
 from .kernels import panes as kernels
 from .store import FixedColumn, TextColumn, fixed_values
-from .types import SqlType
+from .types import ARROW_TYPES, SqlType
 
 MIN_SLOTS = 256
 WHOLE = (SqlType.BIGINT, SqlType.TIMESTAMP)
@@ -125,3 +126,20 @@ class PaneSlots:
                 assert rows == self.used, "there are more or fewer keys than slots"
         pairs = {(int(a), int(b)) for a, b in zip(self._a[: self.used], self._b[: self.used], strict=True)}
         assert len(pairs) == self.used, "two slots have the same key"
+
+    def _check_restored(self) -> None:
+        size = len(self._a)
+        size_of_two(len(self._table), "cells")
+        expect(len(self._b) == size and len(self._table) >= 2 * size, "keys of all slots")
+        expect(0 <= self.used <= size and self.is_single == (not self._types), "slots that are used")
+        expect(not self.is_single or self.used == 1, "one slot without a key")
+        for column, type_ in zip(self._keys, self._types, strict=True):
+            if column is not None:
+                expect(column.view().arrow_type == ARROW_TYPES[type_], "keys of their types")
+                buffer = column.buffers()[0]
+                end = buffer.end - 1 if isinstance(column, TextColumn) else buffer.end
+                expect(end == self.used and buffer.tail == 0, "keys of all slots")
+        self._whole = (-1, [])
+        if not self.is_single:
+            self._table[:] = -1
+            kernels.file_slots(self._a, self._b, self.used, self._table)

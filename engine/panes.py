@@ -24,6 +24,7 @@ from .argument import grown
 from .batch import Batch, LazyColumn
 from .errors import DataError
 from .expression import Expression
+from .in_order import expect, within
 from .kernels import panes as kernels
 from .pane_lanes import NOTHING, Counts, Extremes, Sums
 from .pane_marks import taken
@@ -294,6 +295,17 @@ class Panes:
         assert set(self.rows.marks.found) <= set(self.edges), "an edge is kept that was dropped"
         for lane in self._lanes:
             lane._check()
+
+    def _check_restored(self) -> None:
+        used = self.slots.used
+        edges = np.array(self.edges, np.int64)
+        expect(len(edges) == len(self._begins) > 0 and bool((edges[1:] > edges[:-1]).all()), "edges in order")
+        begins = np.array(self._begins[1:], np.int64)
+        expect(bool(((edges[:-1] <= begins) & (begins < edges[1:])).all()), "panes between edges")
+        within(self._rows, 0, used, "slots of rows")
+        expect(self._counted is None or self._counted.ndim == 1, "counts of slots")
+        for lane in self._lanes:
+            lane.check_slots(used)
 
 
 class PaneWindow:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import expect, within
 from .kernels.query_index import (
     DIMENSION,
     FIRST_LEAF,
@@ -44,6 +45,7 @@ from .kernels.query_index import (
 from .kernels.slices import Slices, slices_of
 from .member_sets import MAX_SET_BITS, MemberSets
 
+MOST_LEAVES = 1 << 22
 NO_AGES = np.empty(0, np.int64)
 MIN_IN_SETS = 64  # members that are looked up in sets; fewer are tried
 MIN_CHECKS = 10  # of members per pair, and one more for each 64 members, from which on sets are faster
@@ -362,6 +364,33 @@ class QueryIndex:
         # 4. counters
         for counters in (*self._histograms, self._hits, self._counts):
             assert bool(np.all(counters >= 0)), "a negative count"
+
+    def _check_restored(self) -> None:
+        """All but the counters is made anew of the members."""
+        members, leaves = self._members, self._leaf_counts
+        count = members.windows.shape[1]
+        expect(len(members.windows) == 2 and len(members.low) == len(members.high) == count, "members")
+        expect(members.low.shape[1] == members.high.shape[1] == len(leaves), "intervals of all dimensions")
+        expect(members.bits.shape == (count, len(self._word_sides)), "words of all members")
+        expect(len(self._dim_sides) == len(leaves), "a side of each dimension")
+        within(leaves, 1, MOST_LEAVES, "leaves")
+        for sides in (self._dim_sides, self._word_sides):
+            within(sides, 0, 2, "sides")
+        expect(len(self._histograms) == 2 and len(self._counts) == count, "counters")
+        histograms, counts, is_filed = self._histograms, self._counts, self._is_filed
+        hits = self._hits if is_filed else counts
+        QueryIndex.__init__(
+            self, *members, leaves.tolist(), self._dim_sides.tolist(), self._word_sides.tolist()
+        )
+        for fresh, known in zip(self._histograms, histograms, strict=True):
+            expect(len(fresh) == len(known), "counters of all slices")
+        self._histograms, self._counts = histograms, counts
+        if is_filed:
+            self._file()
+            expect(len(hits) == len(self._hits), "counters of all entries")
+            self._hits = hits
+        for counters in (*histograms, counts, hits):
+            expect(bool((counters >= 0).all()), "counts")
 
 
 def split_by_member(members: NDArray, pairs: NDArray, size: int) -> tuple[NDArray, NDArray, NDArray]:

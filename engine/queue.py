@@ -17,7 +17,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from .batch import Batch, concatenate
+from .in_order import expect, rising
 from .window import MAX_TS
 
 BEGINNING = -MAX_TS
@@ -134,6 +137,17 @@ class Queue:
         if self.batches:
             return int(self.batches[0].ts[0])
         return MAX_TS if self.closed else self.punctuation
+
+    def _check_restored(self) -> None:
+        expect(all(one.length > 0 and len(one.ts) == one.length for one in self.batches), "batches with rows")
+        expect(self.rows == sum(one.length for one in self.batches), "the number of rows that wait")
+        for one in self.batches:
+            rising(one.ts, "rows that wait")
+        rising(
+            np.array([time for one in self.batches for time in one.ts[[0, -1]]], np.int64), "rows that wait"
+        )
+        for times in (self.messages, self.merged):
+            rising(np.array(times, np.int64), "messages")
 
 
 def cut_off(times: list[int], bound: int) -> list[int]:

@@ -3,6 +3,7 @@
     engine.buffer.RowBuffer                       a class, and what each of its attributes may be
         base: int
         data: array(int64, 1) | array(uint8, 1)
+        valid?~: None | array(uint8, 1)         ? not always there  ~ not always to be written, or with gaps
     engine.scheduler.Ready.add(engine.operators.sink.Sink | ...)      what may be called, and with what
 
 `restorable.txt` has it, written by `tests/write_restorable.py` from the types that mypy finds and from the
@@ -63,6 +64,8 @@ class Attributes(NamedTuple):
 
     needed: frozenset[str]
     fits: dict[str, Fits]
+    loose: frozenset[str]
+    """Whose arrays may have gaps, or may not be written: kernels are compiled for what they are given."""
 
 
 class Restorable:
@@ -106,22 +109,25 @@ class Restorable:
         lines = self._lines.get(name_of(made))
         if lines is None:
             raise Unknown(f"Expected a class that can be restored, found `{made.__qualname__}`")
-        fits, needed = {}, set()
+        fits, needed, loose = {}, set(), set()
         for line in lines:
             name, _, kind = line.partition(": ")
-            if not name.endswith("?"):
-                needed.add(name)
-            fits[name.rstrip("?")] = self.fits(kind)
-        return Attributes(frozenset(needed), fits)
+            plain = name.rstrip("?~")
+            if not name.endswith(("?", "?~")):
+                needed.add(plain)
+            if name.endswith("~"):
+                loose.add(plain)
+            fits[plain] = self.fits(kind)
+        return Attributes(frozenset(needed), fits, frozenset(loose))
 
     def check(self, made: type, held: dict[str, Any]) -> None:
         """Raise Unknown unless an object of the class may hold this."""
-        needed, fits = self.attributes(made)
+        needed, fits, loose = self.attributes(made)
         if not held.keys() >= needed:
             raise Unknown(f"Expected `{made.__qualname__}` with {sorted(needed - held.keys())}")
         for name, value in held.items():
             known = fits.get(name)
-            if known is None or not known(value):
+            if known is None or not known(value) or not (name in loose or is_own(value)):
                 raise Unknown(f"Expected another `{name}` of `{made.__qualname__}`, found {words_for(value)}")
 
     def is_function(self, name: str) -> bool:
@@ -210,6 +216,15 @@ class Restorable:
             return function == name and len(given) == count
 
         return is_call
+
+
+def is_own(value: Any) -> bool:
+    """Whether arrays are without gaps and may be written."""
+    if type(value) is np.ndarray:
+        return bool(value.flags.c_contiguous and value.flags.writeable)
+    if type(value) in (tuple, list):
+        return all(is_own(one) for one in value if type(one) in (np.ndarray, tuple))
+    return True
 
 
 def is_callable(value: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .expression import Expression
+from .in_order import expect, within
 from .member import Member
 from .window import FOREVER
 
@@ -156,3 +157,19 @@ class Roster:
                 assert known[self.numbers[side, at]] == member.predicates[side], "a wrong predicate"
         for known in self.predicates:
             assert len(set(known)) == len(known), "a predicate with two numbers"
+
+    def _check_restored(self) -> None:
+        members, sides = len(self.members), len(self.predicates)
+        for one in (self.sizes, self.numbers, self.by_rows):
+            expect(one.shape == (sides, members), "something of each member and side")
+        expect(len(self.counting) == members, "something of each member")
+        for numbers, known in zip(self.numbers, self.predicates, strict=True):
+            within(numbers, 0, len(known), "numbers of predicates")
+        for at, member in enumerate(self.members):
+            if member.is_new or member.former is not None:  # about to be taken in as what it is now
+                continue
+            asked = [known[number] for known, number in zip(self.predicates, self.numbers[:, at], strict=True)]
+            expect(asked == list(member.predicates), "predicates of members")
+            expect(tuple(self.sizes[:, at].tolist()) == member.sizes, "windows of members")
+            expect(tuple(self.by_rows[:, at].tolist()) == member.by_rows, "kinds of windows")
+            expect(bool(self.counting[at]) == member.counting, "members that count")

@@ -11,6 +11,8 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import FAR, expect, rising
+
 SMALL_ROWS = 4_096
 
 
@@ -71,3 +73,13 @@ class RowTimes:
         assert self._lasts == [int(part[-1]) for part in self._parts], "another last time"
         ends = (self.end - len(times) + np.cumsum([len(part) for part in self._parts])).tolist()
         assert self._ends == ends, "another number"
+
+    def _check_restored(self) -> None:
+        expect(0 <= self.tail <= self.end < FAR and all(map(len, self._parts)), "rows with times")
+        for part in self._parts:
+            rising(part, "times")
+        rising(np.array([time for part in self._parts for time in part[[0, -1]]], np.int64), "times")
+        lengths = list(map(len, self._parts))
+        expect(sum(lengths) >= len(self), "times of all rows")
+        self._lasts = [int(part[-1]) for part in self._parts]
+        self._ends = (self.end - sum(lengths) + np.cumsum(lengths, dtype=np.int64)).tolist()

@@ -21,7 +21,7 @@ from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .end_of_input import end_of, set_ends
-from .errors import DataError, StoppedError
+from .errors import DataError, PenstockError, StoppedError, of_state
 from .group import Form, Group, build_form, build_many
 from .held_memory import HeldMemory
 from .hop_limit import Hopping, check_hops, find_hopping
@@ -103,6 +103,8 @@ class Runtime:
         self.parts = CommonParts(self)
         self.builder = PlanBuilder(self)
         self.held_memory = HeldMemory()
+        self.is_restored = False
+        """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote that."""
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)
@@ -429,6 +431,10 @@ class Runtime:
             if isinstance(error, MemoryError):
                 reason = f"Expected memory for what the windows hold, found none left ({reason})"
             error = StoppedError(f"{reason}, in query `{pipeline.name}`", queries=[pipeline.name])
+        elif self.is_restored and not isinstance(error, PenstockError):
+            cause = of_state(error)
+            error = StoppedError(f"{cause}, in query `{pipeline.name}`", queries=[pipeline.name])
+            error.__cause__ = cause
         pipeline.error = error
         self._forget_queries()
         self.failures.append((pipeline.name, error))
@@ -561,6 +567,11 @@ class Runtime:
 
     def _refresh(self, common: CommonJoin | CommonManyJoin) -> None:
         self.groups[common].refresh()
+
+    def _check_restored(self) -> None:
+        from .wiring import check_wiring
+
+        check_wiring(self)
 
     def _check(self) -> None:
         for ingest in self.streams.values():

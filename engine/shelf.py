@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from .batch import NO_ROWS
 from .buffer import RowBuffer
+from .in_order import expect, rising
 from .indexes.build import build_index
 from .indexes.hash import HashIndex
 from .key_counts import KeyCounts
@@ -162,6 +163,22 @@ class Shelf:
         for buffer in self.buffers:
             buffer._check()
             assert (buffer.tail, buffer.end) == (self.store.ts.tail, self.store.ts.end), "rows without tags"
+
+    def _check_restored(self) -> None:
+        ts = self.store.ts
+        same = [self.index.keys, *(one.keys for one in self.lookups)]
+        expect(all(len(keys) == len(ts) for keys in same), "keys of all rows")
+        for buffer in self.buffers:
+            expect((buffer.tail, buffer.end) == (ts.tail, ts.end), "tags of all rows")
+        for buffers, dtype in ((self.leaves, np.int32), (self.words, np.int64)):
+            expect(all(one.data.dtype == dtype for one in buffers), "tags of rows")
+        expect(self.births is None or self.births.data.dtype == np.int32, "members of rows")
+        expect(self.takers is None or self.takers.data.dtype == np.int64, "members of rows")
+        expect(not self.by_place or self.places is not None, "places of rows")
+        if self.places is not None:
+            expect(self.places.data.dtype == np.int64, "places of rows")
+            rising(self.places.live, "places of rows")
+        expect(self.lifetime >= 0 and self.rows >= 0, "an age at which rows leave")
 
 
 def filled(values: NDArray, first_row: int) -> RowBuffer:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .in_order import expect, within
 from .kernels.pairs import ROW_BITS, ROW_MASK, gather_shelf
 from .store import FixedView, TextView
 
@@ -49,6 +50,16 @@ class ShelvesView:
             self.views[number].text_bytes(rows[shelf_of == number] & ROW_MASK)
             for number in np.unique(shelf_of).tolist()
         )
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows >> ROW_BITS, 0, len(self.views), "shelves")
+        expect(
+            self.is_fixed == (len(self.views) > 0 and all(isinstance(one, FixedView) for one in self.views)),
+            "views",
+        )
+        for number in np.unique(rows >> ROW_BITS).tolist():
+            self.views[number].check_rows(rows[rows >> ROW_BITS == number] & ROW_MASK)
 
 
 Stored = FixedView | TextView | ShelvesView

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_order import expect, within
 from .kernels.slices import build_slices
 from .member import Member
 from .operator import Counters
@@ -55,3 +56,8 @@ class SliceTally:
     def _check(self) -> None:
         assert bool((self.counts >= 0).all()), "fewer than no pairs"
         assert len(self.counts) == len(self.slices.ends) + 1, "counters and ends differ in number"
+
+    def _check_restored(self) -> None:
+        expect(len(self.counts) == len(self.slices.ends) + 1, "a counter for each slice")
+        expect(len(self._places) == len(self._takers), "a place for each member")
+        within(self._places, 0, len(self.counts), "places of counters")

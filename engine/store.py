@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .buffer import RowBuffer
+from .in_order import expect, rising, within
 from .kernels.gather import gather, gather_text, text_length, text_offsets
 from .types import ARROW_TYPES, SqlType
 
@@ -72,6 +73,11 @@ class StoredView:
         names = [name for cls in type(self).__mro__ for name in getattr(cls, "__slots__", ())]
         return {name: getattr(self, name) for name in names} | {"_buffers": ()}
 
+    def _check_restored(self) -> None:
+        expect(not self._buffers, "no buffers of others")
+        if self.valid is not None:
+            expect(self.valid[0].dtype == np.uint8 and self.valid[0].ndim == 1, "a byte for each value")
+
 
 class FixedView(StoredView):
     """A fixed-width column at one moment."""
@@ -87,6 +93,10 @@ class FixedView(StoredView):
     def memory(self) -> list[Viewed]:
         return self.viewed(self.data)
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return self._type
+
     def take(self, rows: NDArray) -> pa.Array:
         values = gather(self.data, self.base, rows)
         return self.array(values, None if self.valid is None else gather(*self.valid, rows))
@@ -100,6 +110,15 @@ class FixedView(StoredView):
 
     def text_bytes(self, rows: NDArray) -> int:
         return 0
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        check_values(self._type, self.data)
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows, self.base, self.base + len(self.data), "rows of a column")
+        check_valid(self.valid, rows)
 
 
 class FixedColumn:
@@ -138,6 +157,14 @@ class FixedColumn:
     def nbytes(self) -> int:
         return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
 
+    def _check_restored(self) -> None:
+        check_values(self._type, self.values.data)
+        if self.valid is not None:
+            expect(self.valid.data.dtype == np.uint8, "a byte for each value")
+            expect(
+                (self.valid.tail, self.valid.end) == (self.values.tail, self.values.end), "NULLs of all rows"
+            )
+
 
 class TextView(StoredView):
     """A VARCHAR column at one moment."""
@@ -153,6 +180,10 @@ class TextView(StoredView):
     def memory(self) -> list[Viewed]:
         return self.viewed(self.starts, self.data)
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        return pa.string()
+
     def take(self, rows: NDArray) -> pa.Array:
         offsets = text_offsets(self.starts, self.base, rows)
         data = gather_text(self.starts, self.base, self.data, self.data_base, rows, offsets)
@@ -163,6 +194,25 @@ class TextView(StoredView):
 
     def text_bytes(self, rows: NDArray) -> int:
         return int(text_length(self.starts, self.base, rows))
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        expect(self.starts.dtype == np.int64 and self.data.dtype == np.uint8, "texts as bytes")
+        expect(self.starts.ndim == self.data.ndim == 1, "texts one after the other")
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows, self.base, self.base + len(self.starts) - 1, "rows of texts")
+        starts, ends = self.starts[rows - self.base], self.starts[rows - self.base + 1]
+        expect(bool((starts <= ends).all()), "texts that end behind their begin")
+        within(starts, self.data_base, self.data_base + len(self.data) + 1, "texts")
+        within(ends, self.data_base, self.data_base + len(self.data) + 1, "texts")
+        check_valid(self.valid, rows)
+        if len(rows):
+            places = np.unique(np.stack([starts, ends], 1), axis=0)
+            expect(int((places[:, 1] - places[:, 0]).max()) < 1 << 31, "texts of some length")
+            for start, end in places.tolist() if len(places) < MANY_TEXTS else ():
+                bytes(self.data[start - self.data_base : end - self.data_base]).decode()
 
 
 class TextColumn:
@@ -209,6 +259,43 @@ class TextColumn:
     @property
     def nbytes(self) -> int:
         return self.starts.nbytes + self.data.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+    def _check_restored(self) -> None:
+        starts, data = self.starts, self.data
+        expect(starts.data.dtype == np.int64 and data.data.dtype == np.uint8, "texts as bytes")
+        expect(len(starts) > 0, "where the next text begins")
+        rising(starts.live, "texts")
+        within(starts.live, data.tail, data.end + 1, "texts")
+        expect(int(starts.live[-1]) == data.end, "texts up to the end")
+        expect(is_text(data.live, starts.live - data.tail), "texts in UTF-8")
+        if self.valid is not None:
+            expect(self.valid.data.dtype == np.uint8, "a byte for each text")
+            expect((self.valid.tail, self.valid.end) == (starts.tail, starts.end - 1), "NULLs of all texts")
+
+
+MANY_TEXTS = 1 << 16
+
+
+def check_values(type_: pa.DataType, data: NDArray) -> None:
+    expect(type_ in ARROW_TYPES.values() and not pa.types.is_string(type_), "a type of fixed width")
+    expect(
+        data.ndim == 1 and data.dtype == (np.uint8 if pa.types.is_boolean(type_) else np.int64), "its values"
+    )
+
+
+def check_valid(valid: tuple[NDArray, int] | None, rows: NDArray) -> None:
+    if valid is not None:
+        within(rows, valid[1], valid[1] + len(valid[0]), "rows of which it is known whether they are NULL")
+
+
+def is_text(data: NDArray, starts: NDArray) -> bool:
+    """Whether bytes are texts in UTF-8 that begin at these places."""
+    try:
+        bytes(data).decode()
+    except UnicodeDecodeError:
+        return False
+    inside = starts[starts < len(data)]
+    return not bool(((data[inside] & 0xC0) == 0x80).any())
 
 
 def text_buffers(array: pa.Array) -> tuple[NDArray, NDArray]:
@@ -282,3 +369,11 @@ class Store:
         for column in self.columns:
             rows = column.starts.end - 1 if isinstance(column, TextColumn) else column.values.end
             assert rows == self.ts.end, "a stored column has more or fewer rows than there are times"
+
+    def _check_restored(self) -> None:
+        expect(self.ts.data.dtype == np.int64, "times of stored rows")
+        rising(self.ts.live, "times of stored rows")
+        for column in self.columns:
+            buffer = column.buffers()[0]
+            end = buffer.end - 1 if isinstance(column, TextColumn) else buffer.end
+            expect((buffer.tail, end) == (self.ts.tail, self.ts.end), "stored columns with all rows")

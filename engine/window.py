@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .expression import write_duration
+from .in_order import expect
 
 # A ts lies strictly between -MAX_TS and MAX_TS, so that the difference of two fits into an int64.
 MAX_TS = 1 << 62
@@ -42,3 +43,6 @@ class Window:
     @property
     def is_bounded(self) -> bool:
         return self.size is not None
+
+    def _check_restored(self) -> None:
+        expect(self.size is None or self.size >= 0, "a window of some size")

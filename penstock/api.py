@@ -448,6 +448,7 @@ class Engine:
         if not isinstance(engine, Engine):
             raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
         engine._note = note
+        engine._runtime.is_restored = True
         engine._turns = Turns(engine._runtime, engine._deadlock_after_s)
         return engine
 

@@ -35,6 +35,7 @@ from penstock.engine.errors import (
     SubscriberError,
     TakenError,
     UsageError,
+    of_state,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class TakesTurns(Protocol):
     @property
     def _turns(self) -> Turns: ...
 
+
+INSIDE = (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""What is raised by mistake."""
 
 Owner = TypeVar("Owner", bound=TakesTurns)
 Method = Callable[Concatenate[Owner, Parameters], Result]
@@ -96,6 +100,9 @@ def turn(method: Method[Owner, Parameters, Result]) -> Method[Owner, Parameters,
             if turns.asked:  # by a signal
                 turns.end()
             return result
+        except INSIDE as error:
+            turns.blame(error)
+            raise
         finally:
             if lock._is_owned():  # an interrupt may come before the lock does
                 lock.release()
@@ -124,6 +131,9 @@ def change(method: Method[Owner, Parameters, None]) -> Method[Owner, Parameters,
                 raise
             if turns.asked or turns.stopped or turns.refused:
                 turns.end()
+        except INSIDE as error:
+            turns.blame(error)
+            raise
         finally:
             if lock._is_owned():
                 lock.release()
@@ -159,8 +169,14 @@ class Turns:
         self.stopped = runtime.failures
         self.refused = runtime.refused
         self.deadlock_after_s = deadlock_after_s
+        self._runtime = runtime
         self._depth = 0
         self._put_off = 0
+
+    def blame(self, error: Exception) -> None:
+        """Raise CheckpointError for a mistake inside of an engine that was restored: nobody knows by whom."""
+        if self._runtime.is_restored:
+            raise of_state(error) from error
 
     # -- the line -----------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ from penstock.engine.restorable import (
     Restorable,
     found,
     is_callable,
+    is_own,
     name_of,
     unfolded,
 )
@@ -237,7 +238,7 @@ class Table:
     def _takes(self, name: str) -> Iterator[str]:
         """The types of what is given to a function."""
         if name == "list.append":
-            yield from ("list[anything]", "anything")
+            yield from ("list[engine.operators.sink.Sink]", "engine.operators.sink.Sink")
             return
         kind = self._function(name)
         for number, one in enumerate(kind.arg_types):
@@ -263,7 +264,11 @@ class Table:
         for full, held in sorted(self.classes.items()):
             if not self._ours[full].is_protocol:
                 yield full.removeprefix(PACKAGE)
+                loose = self._seen.get(f"{full.removeprefix(PACKAGE)}:: loose", [])
+                always = f"{full.removeprefix(PACKAGE)}:: always" in self._seen
                 for name, kind in sorted(held.items()):
+                    if "array" in kind and (name.rstrip("?") in loose or not always):
+                        name += "~"
                     yield f"    {name}: {kind}"
 
 
@@ -393,6 +398,10 @@ class Meeting(Restorable):
             at = f"{name_of(made)}: {name}"
             self.seen.setdefault(at, {})
             value = without_room(value)
+            if not is_own(value):
+                self.seen[f"{name_of(made)}:: loose"] = self.seen.get(f"{name_of(made)}:: loose", {}) | {
+                    name: None
+                }
             if name not in fits or not fits[name](value):
                 self.seen[at][kind_of(value)] = None
 
@@ -454,7 +463,7 @@ def meet(arguments: list[str], seen: Seen) -> Seen:
     checkpoint.restorable = lambda: meeting  # type: ignore[assignment]
     for argument in arguments:
         if argument == "drawn":
-            draw(200)
+            draw(150)
         else:
             pytest.main(["-q", "-p", "no:cacheprovider", argument])
     return {key: list(values) for key, values in meeting.seen.items()}

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
+from ..in_order import FAR, expect, size_of_two
 from ..kernels.find_rows import find_rows
 from ..kernels.hash import link_rows, run_hash
 from ..kernels.hash_rounds import (
@@ -241,3 +242,13 @@ class HashIndex:
                 place = int(self._links[place])
         live = set(range(self._tail, self._inserted))
         assert reached == live, f"{len(live - reached)} live rows cannot be reached"
+
+    def _check_restored(self) -> None:
+        size_of_two(len(self._heads), "chains")
+        expect(
+            len(self._heads) > 1 and len(self._links) == len(self._keys) < MAX_PLACES, "a link for each key"
+        )
+        expect(0 <= self._origin < FAR, "a number of the first row")
+        expect(0 <= self._tail <= self._inserted <= self._end <= len(self._keys), "rows inside their arrays")
+        self._heads[:] = -1
+        link_rows(self._keys, self._links, self._heads, self._tail, self._inserted)

@@ -18,7 +18,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.cursor import CURSOR_SLOTS, DONE
+from ..in_order import FAR, expect, rising, within
+from ..kernels.cursor import CURSOR_SLOTS, DONE, PROBER
 
 
 class Probes:
@@ -55,6 +56,16 @@ class Probes:
     @property
     def done(self) -> bool:
         return bool(self.cursor[DONE])
+
+    def _check_restored(self) -> None:
+        expect(len(self.cursor) == CURSOR_SLOTS, "a cursor")
+        expect(len(self.key_low) == len(self.key_high), "a range of keys for each prober")
+        expect(len(self.row_until) == len(self.key_low), "rows for each prober")
+        expect(len(self.row_from) in (1, len(self.key_low)), "rows for each prober")
+        rising(self.row_from, "rows that probers see")
+        rising(self.row_until, "rows that probers see")
+        within(self.cursor, 0, FAR, "where to go on")
+        expect(int(self.cursor[PROBER]) <= len(self.key_low), "a prober that there is")
 
 
 class Index(Protocol):

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..in_order import FAR, expect
 from .index import Probes
 
 
@@ -37,3 +38,6 @@ class NoIndex:
 
     def _check(self) -> None:
         assert self._tail <= self._end, "fewer than no rows"
+
+    def _check_restored(self) -> None:
+        expect(0 <= self._tail <= self._end < FAR and self._end - self._tail < 1 << 40, "rows with numbers")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
+from ..in_order import expect
 from ..kernels.scan import run_scan
 from .check_probes import check_probes
 from .index import Probes
@@ -48,3 +50,6 @@ class ScanIndex:
 
     def _check(self) -> None:
         self._keys._check()
+
+    def _check_restored(self) -> None:
+        expect(self._keys.data.dtype == np.int64, "keys")

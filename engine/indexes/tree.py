@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
+from ..in_order import expect
 from ..kernels.nodes import (
     COUNT,
     EXPIRED,
@@ -142,3 +143,12 @@ class TreeIndex(ABC):
             assert len(nodes) < len(links), "a chain of nodes does not end"
             node = int(links[node, NEXT])
         return nodes
+
+    def _check_restored(self) -> None:
+        """The tree is built anew: that takes less than to find out whether it is one."""
+        expect(len(self._state) == STATE_SLOTS, "what a kernel remembers")
+        expired, inserted = int(self._state[EXPIRED]), int(self._state[INSERTED])
+        expect(self._keys.data.dtype == np.int64, "keys")
+        expect(self._keys.tail <= expired <= inserted <= self._keys.end, "entries with keys")
+        self._clear(expired, max(MIN_NODES, len(self._nodes[0])))
+        self._advance(inserted, expired)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..buffer import RowBuffer
+from ..in_order import expect
 from ..kernels.sorted_nodes import (
     EXPIRED,
     HEIGHT,
@@ -157,3 +158,15 @@ class TTreeIndex:
         """A child of a node; 0 if there is none."""
         child = int(self._links.child[2 * node + side])
         return 0 if child == node else child
+
+    def _check_restored(self) -> None:
+        """The tree is built anew: that takes less than to find out whether it is one."""
+        expect(len(self._state) == STATE_SLOTS, "what a kernel remembers")
+        expired, inserted = int(self._state[EXPIRED]), int(self._state[INSERTED])
+        expect(self._keys.data.dtype == np.int64, "keys")
+        expect(self._keys.tail <= expired <= inserted <= self._keys.end, "entries with keys")
+        fresh = TTreeIndex(expired)
+        fresh.extend(self._keys.run(expired, inserted).copy())
+        nobody = np.empty(0, np.int64)
+        fresh.run(Probes(nobody, nobody, nobody, nobody, inserted), nobody, nobody, False)
+        self._nodes, self._links, self._state = fresh._nodes, fresh._links, fresh._state

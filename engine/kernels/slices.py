@@ -37,6 +37,12 @@ class Slices(NamedTuple):
     first: NDArray
     shift: int
 
+    def _check_restored(self) -> None:
+        anew = build_slices(self.ends)
+        same = (np.array_equal(*both) for both in zip(anew, self, strict=True))
+        if not all(same):
+            raise ValueError("expected slices as they are made of their ends")
+
 
 def build_slices(windows: NDArray) -> Slices:
     """Slices of windows (int64 > 0) in any order, with repetitions, or none."""

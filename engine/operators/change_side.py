@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..bag import Bag
 from ..batch import Batch, ColumnView, View
 from ..fingerprint import fingerprint
+from ..in_order import expect, within
 from ..kernels.matches import GIVEN, PRESENT, WITH
 from ..store import valid_bytes
 from ..types import SqlType
@@ -116,6 +117,12 @@ class ChangeSide:
         """Between two batches: give back what is not needed."""
         self._unstored = None
         self.bag.tidy()
+
+    def _check_restored(self) -> None:
+        expect(self.bag.linked, "rows by their keys")
+        within(np.array(self.keys, np.int64), 0, len(self.types), "keys among the columns")
+        expect(self.bag.types == self.types, "rows of these types")
+
 
 
 def owned(array: NDArray) -> NDArray:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS
+from ..in_order import expect, rising, within
 from ..kernels.deal import LABELS, TAKERS, TS, count_takers, deal_pairs, label_pairs, order_runs
 from ..member import Member
 from ..roster import Roster
@@ -74,3 +75,10 @@ class Dealer:
             ends, direction.young, self._by_age[number], number == 0, labels, start,
         )  # fmt: skip
         return int(end)
+
+    def _check_restored(self) -> None:
+        expect(len(self._ends) == len(self._by_age) == 2 and len(self._members) < 64, "few members")
+        for ends, by_age in zip(self._ends, self._by_age, strict=True):
+            rising(ends, "ends of windows")
+            expect(len(by_age) == len(ends), "members by age")
+            within(by_age, 0, 1 << len(self._members), "members by age")

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from ..array_memory import without_scratch
 from ..batch import NO_ROWS
+from ..in_order import expect, size_of_two, within
 from ..indexes.index import Probes
 from ..kernels.bounds import meet, precede
-from ..kernels.pairs import ROW_BITS
+from ..kernels.cursor import PROBER
+from ..kernels.pairs import ROW_BITS, ROW_MASK
 from ..kernels.slices import Slices
 from ..key_counts import KeyCounts
 from ..shelf import Shelf
@@ -100,6 +102,23 @@ class Direction:
     def last_ts(self) -> int:
         """Of the last pair found."""
         return int(self.by.ts[self.prober[self.count - 1]])
+
+    def _check_restored(self) -> None:
+        expect(0 <= self.at <= self.count <= len(self.row), "pairs that were found")
+        expect(len(self.prober) == len(self.row), "pairs")
+        size_of_two(len(self.row) // MIN_PAIRS, "pairs")
+        if self.probes is None:
+            expect(self.at == self.count, "no pairs")
+            return
+        rows = self.shelf.store.ts
+        within(self.row[self.at : self.count], rows.tail, rows.end, "rows of a shelf")
+        within(self.prober[self.at : self.count], 0, len(self.by.ts), "probers")
+        expect(self.probes.done or len(self.probes.key_low) == len(self.by.ts), "probers")
+        expect(self.base >> ROW_BITS < len(self.side.shelves) and not self.base & ROW_MASK, "a shelf")
+        expect(self.shelf is self.side.shelves[self.base >> ROW_BITS], "the shelf that is probed")
+        if not self.probes.done:
+            expect(int(self.probes.cursor[PROBER]) <= len(self.by.ts), "a prober")
+            expect(self.probes.end <= rows.end, "rows that are there")
 
 
 def set_out(

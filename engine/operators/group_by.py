@@ -20,6 +20,7 @@ from ..argument import Argument, grown
 from ..batch import Batch, Gather, LazyColumn, View
 from ..errors import DataError
 from ..groups import NO_INTS, Changes, Groups, frozen
+from ..in_order import expect, within
 from ..kernels.gather import gather
 from ..kernels.publish import publish
 from ..known_time import KnownTime, Learning
@@ -227,6 +228,14 @@ class GroupBy:
         if self._groups.is_done and not self._groups.live and not self._single:
             assert all(distinct.values == 0 for distinct in self._distinct.values()), "values are left over"
 
+    def _check_restored(self) -> None:
+        calls, slots = len(self._calls), len(self._last)
+        expect(len(self._aggregates) == calls, "an aggregate for each call")
+        expect(self._said.shape == (slots, calls), "what groups have said")
+        expect(self._said_valid.shape == (slots, calls + 1), "what groups have said")
+        self._last[:] = 0  # points of the last batch are not kept: `said` has what they said
+        self._base = 1
+
 
 class PointView:
     """What one call said at points: codes, or bits of doubles."""
@@ -248,6 +257,10 @@ class PointView:
     def text_bytes(self, rows: NDArray) -> int:
         return 0
 
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows, 0, min(len(self._values), len(self._valid)), "points")
+
 
 class TextPointView:
     """What a call said at points that gives texts: their places in a store."""
@@ -268,3 +281,8 @@ class TextPointView:
 
     def text_bytes(self, rows: NDArray) -> int:
         return self._texts.text_bytes(self._values[rows[self._valid[rows] != 0]])
+
+    def check_rows(self, rows: NDArray) -> None:
+        """Whether these rows can be taken."""
+        within(rows, 0, min(len(self._values), len(self._valid)), "points")
+        self._texts.check_rows(self._values[rows[self._valid[rows] != 0]])

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..buffer import RowBuffer
 from ..fingerprint import fingerprint
 from ..groups import frozen
+from ..in_order import expect, within
 from ..kernels.changes import displace_in_partitions, link_rows
 from ..key_slots import NO_BYTES, NO_INTS, KeySlots
 from ..types import SqlType
@@ -83,6 +84,18 @@ class Partitions:
         again, last = np.empty(len(slots), np.int64), np.full(len(self._last), -1)
         link_rows(slots, again, last, 0)
         assert np.array_equal(again, following) and np.array_equal(last, self._last), "rows linked to others"
+
+    def _check_restored(self) -> None:
+        slots = self.slots
+        expect(slots.data.dtype == np.int32 and self.following.data.dtype == np.int64, "rows and links")
+        expect(
+            (slots.tail, self.following.tail) == (0, 0) and len(slots) == len(self.following),
+            "links of all rows",
+        )
+        within(slots.live, 0, self.count, "partitions of rows")
+        self._last = fitted(self._last, self.count, -1)
+        self._last[:] = -1
+        link_rows(slots.live, self.following.live, self._last, 0)
 
 
 class LastRows:
@@ -156,6 +169,26 @@ class LastRows:
         ), "other rows are in the window than are counted"
         full = np.minimum(np.bincount(slots, minlength=len(self._count)), self.size)
         assert bool((self._count <= full).all()), "more rows than the window holds"
+
+    def _check_restored(self) -> None:
+        rows = len(self.partitions.slots)
+        expect(0 <= self.first <= self.end <= rows and self.size >= 0, "rows that have come")
+        expect(len(self._oldest) == len(self._count), "the oldest row of each partition")
+        within(self._oldest, -1, rows, "rows that have come")
+        within(self._count, 0, rows + 1, "rows in the window")
+        known = np.arange(len(self._oldest)) < self.partitions.count
+        expect(not self._count[~known].any(), "partitions that have come")
+        if self.end > self.first:
+            slots = self.partitions.slots.run(self.first, self.end)
+            expect(len(self._oldest) > int(slots.max()), "partitions that have come")
+            counts = np.bincount(
+                slots[self._oldest[slots] <= np.arange(self.first, self.end)], minlength=len(self._count)
+            )
+            expect(np.array_equal(counts, self._count), "rows in the window of each partition")
+            oldest = self._oldest[self._count > 0]
+            expect(
+                np.array_equal(self.partitions.slots.live[oldest], np.flatnonzero(self._count)), "oldest rows"
+            )
 
 
 def fitted(values: NDArray, length: int, fill: int) -> NDArray:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS
+from ..in_order import expect
 from ..indexes.build import NO_INDEX
 from ..known_tags import Known
 from ..lineage import Lineage, Tags
@@ -122,6 +123,12 @@ class RowsApart:
             assert bool((np.diff(self.places) > 0).all()), "rows out of order"
         dead = len(self.places) - self._live
         assert 0 <= FEWEST_DEAD * dead <= len(self.places), "rows that nobody needs take memory"
+
+    def _check_restored(self) -> None:
+        places = self.places
+        expect(bool((np.diff(places) > 0).all()), "rows in the order of their places")
+        expect(0 <= self._live <= len(places), "rows that are needed")
+        expect(FEWEST_DEAD * (len(places) - self._live) <= len(places), "few rows that are not needed")
 
 
 def in_order(parts: Sequence[LetGo]) -> LetGo:

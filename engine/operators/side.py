@@ -26,6 +26,7 @@ from ..buffer import RowBuffer
 from ..errors import DataError
 from ..evaluate import evaluate
 from ..expression import Expression, columns_of
+from ..in_order import expect, rising, within
 from ..kernels.bounds import silence_displaced
 from ..kernels.deal import find_takers
 from ..kernels.pairs import ROW_BITS, gather_shelf
@@ -593,6 +594,39 @@ class Side:
             assert shelf.index.kind == self.index_kind, "rows are found by another index"
         ages = {(shelf.lifetime, shelf.rows) for shelf in self.shelves}
         assert len(ages) == len(self.shelves), "two shelves of one age"
+
+    def _check_restored(self) -> None:
+        expect(self.come >= 0 and self.size >= 0 and self.generation >= 0, "counts")
+        rising(self.come_ts, "rows of a batch")
+        rising(self.ts, "rows of a batch")
+        rows = len(self.ts)
+        within(np.array(self.columns, np.int64), 0, len(self.types), "columns of the stream")
+        expect(len(self.low) == len(self.high) == rows, "what each row seeks")
+        expect(all(len(one) == rows for one in (*self.leaves, *self.words)), "tags of each row")
+        expect(len(self.places) in (0, rows) and len(self.takers) in (0, rows), "something of each row")
+        expect(self.reach is None or len(self.reach) == rows, "something of each row")
+        expect(self._refs is None or len(self._refs) == rows, "where each row is kept")
+        if rows and self._refs is None:
+            within(self.refs[[0, -1]] >> ROW_BITS, 0, len(self.shelves), "shelves")
+        elif rows:
+            within(self.refs >> ROW_BITS, 0, len(self.shelves), "shelves")
+        counts, words = self.tagged_by.leaf_counts, self.tagged_by.words
+        types = [ARROW_TYPES[one] for one in (*self.verified, *(self.types[i] for i in self.columns))]
+        for shelf in self.shelves:
+            expect(shelf.index.kind == self.index_kind, "one kind of index")
+            expect(shelf.by_place == self.by_place, "one kind of windows")
+            ts = shelf.store.ts
+            expect(0 <= shelf.first_row <= ts.end, "rows of the batch")
+            if shelf.places is not None:
+                within(shelf.places.live, 0, self.end, "places of rows")
+            if len(shelf.leaves) == len(counts) and len(shelf.words) == words:
+                for leaves, count in zip(shelf.leaves, counts, strict=True):
+                    within(leaves.live, 0, count, "leaves of rows")
+            if shelf.births is not None:
+                within(shelf.births.live, 0, self.generation + 1, "generations of rows")
+            if len(shelf.store.columns) == len(types):
+                found = [column.view().arrow_type for column in shelf.store.columns]
+                expect(found == types, "columns of the stream's types")
 
 
 def places_on(shelf: Shelf) -> RowBuffer:

@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..array_memory import without_scratch
+from ..in_order import expect, rising, within
+from ..kernels.pairs import ROW_BITS, ROW_MASK
 from ..kernels.slice_join import (
     AT_FEMALE,
     AT_RECORD,
@@ -95,6 +97,17 @@ class SliceState:
             live = self.live(side)
             assert bool(np.all(np.diff(live[STATE_POS]) >= 0)), "females out of order"
             assert bool(np.all(np.diff(live[STATE_ROW]) > 0)), "a female is there twice"
+
+    def _check_restored(self) -> None:
+        expect(
+            self.data.shape[:2] == (2, STATE_FIELDS) and self.spans.shape == (2, 2), "females of both sides"
+        )
+        within(self.spans.ravel(), 0, self.data.shape[2] + 1, "females")
+        expect(bool((self.spans[:, 0] <= self.spans[:, 1]).all()), "females")
+        for side in (0, 1):
+            live = self.live(side)
+            rising(live[STATE_POS], "females")
+            expect(bool((np.diff(live[STATE_ROW]) > 0).all()), "females, each once")
 
 
 class SliceJoin:
@@ -346,6 +359,19 @@ class SliceJoin:
             assert 0 <= self._cursor[AT_FEMALE] <= int(self.state.spans[:, 1].max()), (
                 "probing beyond the state"
             )
+
+    def _check_restored(self) -> None:
+        expect(0 <= self.start < self.end, "a slice")
+        expect(self.takes_all is None or len(self.takes_all) == 2, "rows of both sides")
+        expect(self._pairs.shape[0] == PAIR_FIELDS and self._pairs.shape[1] >= MIN_PAIRS, "room for pairs")
+        expect(len(self._cursor) == CURSOR_SLOTS, "a cursor")
+        expect(self._work is not None or not self._cursor[IS_PROBING], "a male that is there")
+        for number, side in enumerate(self._sides):
+            rows = self.state.live(number)[STATE_ROW]
+            within(rows >> ROW_BITS, 0, max(len(side.shelves), 1), "shelves")
+            for shelf_number, shelf in enumerate(side.shelves):
+                own = rows[rows >> ROW_BITS == shelf_number] & ROW_MASK
+                within(own, shelf.store.ts.tail, shelf.store.ts.end, "rows of a shelf")
 
 
 def lifetimes_at(rows: NDArray, first_row: int, lifetimes: NDArray) -> NDArray:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..batch import NO_ROWS, Batch, Gather, View, all_at
+from ..in_order import distinct, expect
 from ..indexes.build import NO_INDEX
 from ..kernels.pairs import ROW_BITS
 from ..operator import Counters
@@ -34,6 +35,7 @@ from .examined import Examined
 from .rows_apart import RowsApart, rows_on
 from .side import Side, places_on
 
+NO_PLACES = np.empty(0, np.int64)
 Views = dict[int, View]
 """Stored columns as they are now, by their numbers in the stream, as far as somebody asked."""
 
@@ -291,3 +293,12 @@ class StreamRows:
         assert self.over <= self.come, "an instant is over of which rows have not come"
         assert bool((np.diff(places) > 0).all()), "a row is kept twice"
         assert not len(places) or (places[0] >= 0 and places[-1] < self.come), "a row that has not come"
+
+    def _check_restored(self) -> None:
+        shelves = [shelf.places for shelf in self.side.shelves]
+        expect(None not in shelves, "places of rows")
+        places = np.concatenate(
+            [*(one.live for one in shelves if one is not None), self.apart.places, NO_PLACES]
+        )
+        expect(0 <= self.over <= self.come, "instants that are over")
+        distinct(np.sort(places), max(self.come, 0), "places of rows")

@@ -19,6 +19,7 @@ from ..argument import NO_BYTES, Argument, grown
 from ..array_memory import without_scratch
 from ..batch import Batch, concatenate
 from ..groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups, frozen
+from ..in_order import expect, within
 from ..kernels import tally as kernels
 from ..known_time import KnownTime, Learning
 from ..operator import Counters, pass_time_until
@@ -166,3 +167,13 @@ class Tally:
             assert bool(np.all(self._counts >= 0)), "fewer than no rows"
             if not self._groups.live:
                 assert not self._counts.any() and not self._said.any(), "counts of rows that are gone"
+
+    def _check_restored(self) -> None:
+        slots = len(self._said)
+        expect(self._counts.shape == (slots, 2) and len(self._target) == MAX_POINTS, "counts of groups")
+        within(self._said, 0, 1 << 40, "copies of rows")
+        kept = self._side._kept[0]
+        within(kept[self._side._kept_valid[0] != 0], 0, 2, "inputs")
+        for codes in self._side.row_codes:
+            within(codes, 0, 2, "inputs")
+        expect(self._kind in KINDS.values(), "a kind of tally")
