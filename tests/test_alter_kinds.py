@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from fuzz.ask import Drawn, Tree, joined
 from fuzz.drive import EVER, Drive
+from fuzz.entry import Declared
 from fuzz.judge import Judge
 from fuzz.script import Alter, Close, Push, Row, Script, Start, Step
 from oracle import Reference, rows_of
@@ -71,7 +72,7 @@ def test_from_every_kind_of_window_to_every_other_oracle(shape: str, emit: str, 
         steps += [
             Push(stream, rows(100 * ts + 10 * at, [ts, ts + 1, ts + 1])) for at, stream in enumerate("ab")
         ]
-    script = Script({"sharing": sharing}, {"a": 0, "b": 0}, [*steps, Close(True)], seed=7)
+    script = Script({"sharing": sharing}, {"a": Declared(0), "b": Declared(0)}, [*steps, Close(True)], seed=7)
     drive, judge = Drive(script), Judge(7, 3)
     drive.run(judge)
     assert all("UNBOUNDED" in reason for reason in drive.refused)
