@@ -47,6 +47,8 @@ class PartitionTeller:
         """Of each member; those that are told alike have one in common."""
         self._left: list[NDArray] = []
         """Rows that have left a window, and may be in no other."""
+        self._let_go = NO_ROWS
+        """Places of rows that were in windows, of which none is left."""
 
     def refresh(self, members: Sequence[WindowMember]) -> None:
         """Take changed members into account. Of those that are new, all rows that are there are looked at."""
@@ -67,7 +69,9 @@ class PartitionTeller:
             used = {one.node.partition for one in members}
             self._partitions = {key: one for key, one in self._partitions.items() if key in used}
         else:
+            let_go = self.places
             self._begin()
+            self._let_go = let_go
         self._left = [np.arange(len(self._places))]
 
     def _open_windows(self) -> None:
@@ -128,8 +132,9 @@ class PartitionTeller:
         """Let go of the rows that are in no window: their places."""
         for member, window in zip(self.members, self._windows, strict=True):
             self._pass_rows(member, window)
+        let_go, self._let_go = self._let_go, NO_ROWS
         if not self._left:
-            return NO_ROWS
+            return let_go
         rows, self._left = np.unique(np.concatenate(self._left)), []
         is_needed = np.zeros(len(rows), bool)
         for window in self._windows:
@@ -140,7 +145,7 @@ class PartitionTeller:
         self._gone += len(rows)
         if self._gone > FEW_ROWS and FEWEST_GONE * self._gone > len(self._places):
             self._keep(np.flatnonzero(self._is_gone.live == 0))
-        return places
+        return np.concatenate([let_go, places])
 
     def _keep(self, rows: NDArray) -> None:
         """Number the rows anew that are needed."""
