@@ -288,7 +288,10 @@ class Groups:
         same_length("rows", self._rows[0], *(one for one in self._rows[1:] if len(one)))
         rising(self._rows[0], "rows")
         expect(len(self._rows[3]) == len(self._rows[4]), "fingerprints")
-        expect(int(meta[kernels.UNSAID]) in (0, 1) and (self._single or not meta[kernels.UNSAID]), "who is heard of")
+        expect(
+            int(meta[kernels.UNSAID]) in (0, 1) and (self._single or not meta[kernels.UNSAID]),
+            "who is heard of",
+        )
         stage = int(meta[kernels.OPEN])
         expect(0 <= stage <= 2, "a stage of the work")
         if stage:

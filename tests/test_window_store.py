@@ -364,6 +364,27 @@ def test_rows_that_leave_between_two_batches_come_before_the_promise() -> None:
     assert [query.count for query in queries] == [2 * count - 1] * 2
 
 
+def test_the_last_window_of_partitions_takes_its_rows_along() -> None:
+    """
+    ::
+
+        [RANGE 1 us]   stays, and has the last row alone
+        PARTITION BY   goes when it has kept five rows more, which no shelf has
+    """
+    engine = make()
+    stays = engine.query("SELECT k FROM s [RANGE 1 us] EMIT CHANGES")
+    goes = engine.query("SELECT DISTINCT k FROM s [PARTITION BY b ROWS 20]")
+    (store,) = engine._runtime.windows
+    for ts in range(6):
+        engine.push("s", {"ts": [ts], "k": [ts], "v": [0.0], "t": ["x"], "b": [True]})
+    assert store.state_rows == 6
+    goes.drop()
+    engine.push("s", {"ts": [6], "k": [6], "v": [0.0], "t": ["x"], "b": [True]})
+    engine._runtime._check()
+    assert store.state_rows == 1
+    assert len(stays.results()) == 13
+
+
 def test_a_query_started_by_a_subscriber_finds_what_is_there() -> None:
     """It starts when the running push is over, so nothing is on its way, and is given the row that came."""
     engine = make()

@@ -102,9 +102,7 @@ def test_rows_that_only_partitions_need() -> None:
         assert store.state_rows == (ts if ts < 4 else 4), "the row at 1, and three"
     wide = engine.query("SELECT v FROM s [RANGE 30 us] EMIT CHANGES")
     assert wide.complete_from - EPOCH == pa.scalar(48, pa.duration("us")).as_py(), "from 18 on all is there"
-    assert rows_of(wide.results()) == [(20, 1, 1.0)] * 4, (
-        "what is there comes at once: those at 1, 18, 19, 20"
-    )
+    assert rows_of(wide.results()) == [(20, 1, 1.0)] * 4, "what is there is given at once: 1, 18, 19, 20"
     engine.push("s", {"ts": [21], "k": [1], "v": [0.0], "t": ["x"], "b": [True]})
     assert store.state_rows == 5, "for the wide window those at 1, 18, 19, 20, 21"
     wide.drop()
