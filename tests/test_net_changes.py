@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from penstock.engine.batch import Batch
 from penstock.engine.kernels.net import FEW, cancel_few
 from penstock.engine.net_changes import cancel_equal, net_changes
+from penstock.engine.operators.sink import Sink
+from penstock.engine.queue import Queue
 from penstock.engine.types import ARROW_TYPES, SqlType
 
 NAN = float("nan")
@@ -175,3 +177,42 @@ def test_cancel_equal_against_its_twin(drawn: list[Any], is_mixed: bool) -> None
     rows = [(int(t), int(s), (int(x), int(y))) for t, s, x, y in zip(ts, sign, a, b, strict=True)]
     kept = [row for row, stays in zip(rows, keep.tolist(), strict=True) if stays]
     assert net_of(kept) == net_of(rows)
+
+
+def sink_of(types: list[SqlType]) -> Sink:
+    columns = [pa.field(f"c{i}", ARROW_TYPES[type_]) for i, type_ in enumerate(types)]
+    schema = pa.schema([pa.field("_ts", pa.timestamp("us")), pa.field("_diff", pa.int8()), *columns])
+    return Sink(schema, Queue(), "sink", False, lambda error: None, True, "all", types)
+
+
+@given(changes(), st.integers(0, 99))
+def test_a_sink_gives_net_changes_however_they_are_cut(
+    drawn: tuple[list[SqlType], list[Row]], seed: int
+) -> None:
+    """An instant may come in many batches, of which none leaves anything of those before."""
+    types, rows = drawn
+    sink, chance, at = sink_of(types), np.random.default_rng(seed), 0
+    while at < len(rows):
+        piece = rows[at : at + int(chance.choice([1, 2, 7]))]
+        at += len(piece)
+        sink.inputs[0].put(as_batch(types, piece))
+        while sink.step(int(chance.choice([1, 100]))):
+            pass
+    sink.settle()
+    table = sink.drain()
+    columns = [table.column(i).to_pylist() for i in range(2, table.num_columns)]
+    values = list(zip(*columns, strict=True))
+    came = list(
+        zip(table["_ts"].cast(pa.int64()).to_pylist(), table["_diff"].to_pylist(), values, strict=True)
+    )
+    assert net_of(came) == net_of(rows)
+    assert len(came) == sum(abs(count) for count in net_of(rows).values()), "nothing is left that cancels"
+
+
+def test_a_sink_forgets_what_has_cancelled() -> None:
+    sink = sink_of([SqlType.BIGINT])
+    for ts, sign, value in ((1, 1, 7), (1, -1, 7), (2, 1, 8)):
+        sink.inputs[0].put(as_batch([SqlType.BIGINT], [(ts, sign, (value,))]))
+        sink.step(100)
+    sink.settle()
+    assert sink.drain()["c0"].to_pylist() == [8]
