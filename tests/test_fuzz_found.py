@@ -139,7 +139,8 @@ def test_windows_that_change_when_the_input_ends() -> None:
     engine.execute("ALTER QUERY q SET WINDOW 5 us")
     engine.close()
     assert query.results().num_rows == 0
-    assert query.complete_from is not None and query.complete_from.year < 9999, "they are in force"
+    assert query.complete_from is not None
+    assert query.complete_from.year < 9999, "the new windows are in force"
 
 
 @pytest.mark.parametrize("expiry", APPROACHES)

@@ -48,5 +48,5 @@ class Union(Stateless):
 def follows(batch: Batch) -> NDArray:
     """Of each row whether it enters, or comes behind one of its ts that does."""
     enters = batch.signs > 0
-    before = np.cumsum(enters) - enters  # those that entered before it, at any ts
+    before: NDArray = np.cumsum(enters) - enters  # those that entered before it, at any ts
     return enters | (before > before[np.searchsorted(batch.ts, batch.ts)])
