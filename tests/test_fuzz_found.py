@@ -129,8 +129,8 @@ def test_windows_that_change_when_the_input_ends() -> None:
         "WATERMARK FOR ts AS ts - INTERVAL '4' MICROSECOND)"
     )
     query = engine.query(
-        "SELECT p.k, r.v FROM late [PARTITION BY k ROWS 4] AS p JOIN late [RANGE UNBOUNDED] AS q ON p.k = q.k "
-        "JOIN (SELECT k, v FROM a [RANGE 5 us] AS x "
+        "SELECT p.k, r.v FROM late [PARTITION BY k ROWS 4] AS p JOIN late [RANGE UNBOUNDED] AS q "
+        "ON p.k = q.k JOIN (SELECT k, v FROM a [RANGE 5 us] AS x "
         "WHERE EXISTS (SELECT * FROM late [RANGE 3 us] AS y WHERE x.k = y.k)) AS r ON q.k = r.k "
         "EMIT CHANGES",
         "q",
