@@ -205,10 +205,11 @@ class MemberNode:
 
 @dataclass(frozen=True, slots=True)
 class UnionNode:
-    """Rows of all inputs in time order."""
+    """Rows of all inputs in time order. instants: rows of one ts together, once that instant is over."""
 
     inputs: tuple[PlanNode, ...]
     label: str = field(default="", compare=False)
+    instants: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class PlanBuilder:
                 if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
                     selects.single[node.stream] = pipeline, number
             case UnionNode():
-                operator = Union(tuple(queues), label)
+                operator = Union(tuple(queues), label, node.instants)
             case HopAnswerNode():
                 operator = self._hop_answer(node, queues, label)
             case TicksNode():

@@ -144,7 +144,10 @@ class ChangesPlanner:
         everything = range(len(base.fields))
         match base:
             case UnionAll():
-                return UnionNode(tuple(self.plan(p, needed, joined) for p in base.inputs), self._label)
+                inputs = tuple(self.plan(p, needed, joined) for p in base.inputs)
+                # a join pairs what enters with all that is there: what leaves a ROWS window has to come first
+                instants = joined and self._hops is None and has_rows(inputs)
+                return UnionNode(inputs, self._label, instants)
             case Distinct():
                 distinct = (self.plan(base.input, everything),)
                 return TallyNode("distinct", False, distinct, self._whole, self._label)
@@ -318,7 +321,7 @@ class ChangesPlanner:
         more = len(plan_types(left)) - width  # keys that had to be computed stand behind the left's columns
         if more and residual is not None:
             residual = move_columns(residual, lambda i: i + more if i >= width else i)
-        instants = any(is_rows(node) for part in (left, right) for node in plan_nodes(part))
+        instants = has_rows((left, right))
         above: Expression | None = None
         if kind == "inner" and (takes_back(left) or takes_back(right)):
             residual, above = None, residual  # a select knows what to do with rows that do not last
@@ -372,6 +375,11 @@ def select(node: PlanNode, predicate: Expression | None, outputs: tuple[Expressi
         below = None if predicate is None else substitute(predicate, node.outputs)
         return SelectNode(node.input, below, tuple(substitute(one, node.outputs) for one in outputs))
     return SelectNode(node, predicate, outputs)
+
+
+def has_rows(plans: Sequence[PlanNode]) -> bool:
+    """Whether there are ROWS windows, whose changes come when an instant is over."""
+    return any(is_rows(node) for plan in plans for node in plan_nodes(plan))
 
 
 def is_rows(node: PlanNode) -> bool:

@@ -118,3 +118,44 @@ def test_what_leaves_one_input_of_a_union_meets_nobody_who_comes_by_the_other(
         engine.close()
         assert (rows_of(inserts.results()), counted.count) == ([(5, 1, 0.25)], 1)
         assert rows_of(changes.results()) == [(5, 1, 1, 0.25)]
+
+
+def test_windows_that_change_when_the_input_ends() -> None:
+    """A join forgot what nobody would ask for any more when a stream ended, as if that were a table; the
+    new windows were full then, and what the old ones held was asked for."""
+    engine = make(expiry="nta")
+    engine.execute(
+        "CREATE STREAM late (ts TIMESTAMP, k BIGINT, v DOUBLE, "
+        "WATERMARK FOR ts AS ts - INTERVAL '4' MICROSECOND)"
+    )
+    query = engine.query(
+        "SELECT p.k, r.v FROM late [PARTITION BY k ROWS 4] AS p JOIN late [RANGE UNBOUNDED] AS q "
+        "ON p.k = q.k JOIN (SELECT k, v FROM a [RANGE 5 us] AS x "
+        "WHERE EXISTS (SELECT * FROM late [RANGE 3 us] AS y WHERE x.k = y.k)) AS r ON q.k = r.k "
+        "EMIT CHANGES",
+        "q",
+    )
+    engine.push("late", {"ts": [-1, -5], "k": [1, 3], "v": [0.25, 0.5]})
+    engine.execute("ALTER QUERY q SET WINDOW 5 us")
+    engine.close()
+    assert query.results().num_rows == 0
+    assert query.complete_from is not None
+    assert query.complete_from.year < 9999, "the new windows are in force"
+
+
+@pytest.mark.parametrize("expiry", APPROACHES)
+def test_a_union_of_range_and_rows_gives_an_instant_to_a_join_as_a_whole(expiry: str) -> None:
+    """It gave what entered by the RANGE window before what left the ROWS window at that instant; the join
+    met both, and took it back.
+
+    a    1: k 0          3: k 0, leaves ROWS 1 the row of 1, which is in RANGE 4 still
+    """
+    union = "(SELECT k, v FROM a [ROWS 1] UNION ALL SELECT k, v FROM a [RANGE 4 us])"
+    text = f"SELECT x.v, y.v AS w FROM a [RANGE 7 us] AS x JOIN {union} AS y ON x.k = y.k"
+    wanted = [(1, 1.0, 1.0)] * 2 + [(3, 1.0, 3.0)] * 2 + [(3, 3.0, 1.0)] + [(3, 3.0, 3.0)] * 2
+    for scheduler in (RoundRobin(1), RoundRobin(), *map(Shuffled, range(6))):
+        engine = make(expiry=expiry, scheduler=scheduler)
+        query = engine.query(f"{text} EMIT INSERTS")
+        engine.push("a", {"ts": [1, 3], "k": [0, 0], "v": [1.0, 3.0]})
+        engine.close()
+        assert sorted(rows_of(query.results())) == wanted

@@ -3,8 +3,8 @@
 In: changes of two bags, each in time order.  Out: changes of their join, in time order. A pair enters with
 its younger row and leaves by itself with the row that leaves first, or is withdrawn with the one that is.
 Kept: the live rows of both sides by key; for outer, semi and anti joins how many partners each has. If the
-other side is at its end and none of its rows will leave, as those of a table, rows of an inner join are not
-kept. Dropped: a row when it is withdrawn or when it is known that its ets has come.
+other side is of tables alone, which is at its end and none of whose rows will leave, rows of an inner join
+are not kept. Dropped: a row when it is withdrawn or when it is known that its ets has come.
 
 With `messages` it tells those after it when pairs have left: a row knows how many pairs will leave with it
 (the reference count of the incremental-evaluation paper), or, if it is not kept, its ets is remembered. So is
@@ -41,6 +41,7 @@ from ..kernels.change_join import (
     run_join,
 )
 from ..kernels.matches import NEITHER, WITH, WITHOUT, settle
+from ..known_content import reads_stream
 from ..known_time import KnownTime, Learning
 from ..meetings import Meetings
 from ..operator import Counters, pass_time, pass_worked_time
@@ -95,6 +96,7 @@ class ChangeJoin:
         self._node = node
         self._wanted = WANTED[node.kind]
         self._is_counted = any(self._wanted)
+        self._is_static = not reads_stream(node.left), not reads_stream(node.right)
         self._sides = tuple(
             ChangeSide(types[side], keys, self._wanted[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
@@ -148,9 +150,13 @@ class ChangeJoin:
         self.meetings.try_changes((after[0], after[1]), (came[0], came[1]))
 
     def _forget_partners_of_tables(self) -> None:
-        """A side that is at its end and whose rows all stay asks for no partner again."""
-        for queue, side, other in zip(self.inputs, self._sides, self._sides[::-1], strict=True):
-            is_over = queue.closed and not queue.batches and not side.bag.finite
+        """A side of tables that is at its end and whose rows all stay asks for no partner again.
+
+        Not so one of streams, when they end: what is there may still be asked for.
+        """
+        for number, side in enumerate(self._sides):
+            queue, other = self.inputs[number], self._sides[1 - number]
+            is_over = self._is_static[number] and queue.closed and not queue.batches and not side.bag.finite
             if is_over and side.is_stored and other.is_stored:
                 if self._told is not None:
                     self._told.add(other.bag.counted_ends())

@@ -6,13 +6,13 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from kept_promises import kept_promises
 from oracle import Reference, plain, rows_of
 from test_changes_oracle import same
@@ -23,7 +23,7 @@ from penstock.optimizer.weights import SHIPPED, Weights, read
 from penstock.query import EPOCH, NEVER
 
 from .entry import Entrance, Row
-from .mischief import Mischief, ask_everything, try_wrong
+from .mischief import Mischief, ask_everything, must_raise, try_wrong
 from .script import (
     SCHEMA,
     TABLE,
@@ -200,7 +200,7 @@ class Drive:
         taken = self.entrance.entries[step.stream].push(step.rows, self.drops(step.stream))
         if isinstance(taken, str):
             kind = {"late": penstock.LateError, "ahead": penstock.AheadError}[taken]
-            with pytest.raises(kind):
+            with must_raise(kind):
                 self.engine.push(step.stream, as_table(step.rows, step.chunks))
             return
         self.come[step.stream] += taken
@@ -323,9 +323,8 @@ class Drive:
             case Advance():
                 self.advance(step)
             case Push():
-                kept = self.entrance.entries[step.stream].come
-                late = any(row[0] < kept for row in step.rows) or self.script.streams[step.stream].ahead
-                if not late:
+                entry = deepcopy(self.entrance.entries[step.stream])
+                if not isinstance(entry.push(step.rows, self.drops(step.stream)), str):
                     self.push(step)
 
     # -- what is known ------------------------------------------------------------------------------
