@@ -113,5 +113,5 @@ class Results:
         for writer in self._writers.values():
             try:
                 writer.merge()
-            except PenstockError as error:
+            except (PenstockError, MemoryError) as error:
                 note(f"Note: the files in `{writer.path}` were not merged: {error}")

@@ -27,7 +27,7 @@ from .parquet_part import ParquetPart
 from .source import file_error
 
 MERGED_BYTES = 128 << 20
-READ_ROWS = 1 << 16
+READ_ROWS = 1 << 12  # of rows that were written as numbers in a dictionary, and may be long
 SEGMENT = re.compile(r"\d{6,}\.parquet")
 PART = re.compile(r"\.(\d{6,}\.parquet)\.\w+\.part")
 AT_THIS_FOLDER, EXCHANGE = -100, 2  # renameat2(2)

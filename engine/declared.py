@@ -39,9 +39,12 @@ class Declared:
         times = enumerate(zip(types, self._units, strict=True))
         self._doubted = [n for n, (type_, unit) in times if type_ is SqlType.TIMESTAMP and unit is None]
         """Columns of times in which no integer has come yet that could be in another unit."""
+        self._seen: list[int] = []
+        """Those in which one is about to come."""
 
     def take(self, table: pa.Table) -> pa.Table:
         """The declared columns of the table; raises SchemaError or DataError, and changes nothing."""
+        self._seen = []
         if table.schema != self._known_schema:
             self._look_at(table.schema)
         if not self._is_in_place:
@@ -57,10 +60,14 @@ class Declared:
             convert_column(column, type_, name, self._name, unit or "us")
             for column, type_, name, unit in declared
         ]
-        for n in list(self._doubted):
-            if doubt_unit(table.column(n), self._columns[n], self._name):
-                self._doubted.remove(n)
+        self._seen = [n for n in self._doubted if doubt_unit(table.column(n), self._columns[n], self._name)]
         return pa.Table.from_arrays(columns, names=self._columns)
+
+    def accept(self) -> None:
+        """What was taken last comes in: its first integers have been the first ones."""
+        if self._seen:
+            self._doubted = [n for n in self._doubted if n not in self._seen]
+            self._seen = []
 
     def _look_at(self, schema: pa.Schema) -> None:
         """Find the declared columns in a schema, and see whether their types can be read."""

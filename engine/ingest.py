@@ -117,6 +117,7 @@ class Ingest:
         if allow is not None and len(ts):
             allow(Pushed(self.schema.name, ts, None if kept is None else np.flatnonzero(kept)), watermark)
         # 2. take in
+        self._declared.accept()
         self.rows_in += come
         self.rows_late += len(late)
         if self.ahead is not None and verdict is not None:

@@ -46,6 +46,7 @@ class StaticTable:
                 f"Expected rows of the table `{self.name}` before those of any stream, found time begun"
             )
         self.rows = pa.concat_tables([self.rows, self._declared.take(table).combine_chunks()])
+        self._declared.accept()
 
     def seal(self) -> None:
         """Time begins: hand out the rows."""

@@ -189,11 +189,10 @@ def test_results_and_bad_rows_are_not_written_to_one_file(here: Path) -> None:
     (here / "out").mkdir()
     (here / "also").symlink_to("out")
     into = ["-o", "out", "--format", "csv"]
-    assert refusal(*words, "also/q.csv", *into, code=2) == (
-        "Error: Expected results to go elsewhere than the bad rows in `also/q.csv`, found `out/q.csv` for both"
-    )
+    said = refusal(*words, "also/q.csv", *into, code=2)
+    assert said.endswith("elsewhere than the bad rows in `also/q.csv`, found `out/q.csv` for both")
     with open("b.csv", "w") as out:
-        done = subprocess.run([*COMMAND, *words, "b.csv"], stdout=out, stderr=subprocess.PIPE)
+        done = subprocess.run([*COMMAND, *words, "b.csv"], stdout=out, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert b"than the bad rows in `b.csv`, found `standard output` for both" in done.stderr
     invoke(*words, "out/bad.csv", *into)

@@ -88,15 +88,27 @@ def test_a_run_that_is_longer_than_a_flush_gives_a_folder(
     assert sorted(os.listdir("out")) == ["cold.parquet", "hot.parquet"]
 
 
-def test_segments_that_cannot_be_merged_are_results_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            OSError(28, "No space left on device"),
+            "Expected to write `out/cold`, found: No space left on device",
+        ),
+        (MemoryError("malloc failed"), "malloc failed"),
+    ],
+)
+def test_segments_that_cannot_be_merged_are_results_too(
+    error: Exception, said: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(readers, "BATCH_ROWS", 100)
     monkeypatch.setattr(flushing, "MOST_SHARE", 1e9)
     monkeypatch.setattr("penstock.connectors.segments._put_in_place", fail)
     result = invoke("run", "q.sql", *INPUTS, "-o", "out", "--flush-every", "0.001ms")
-    assert "Note: the files in `out/cold` were not merged: Expected to write `out/cold`" in result.stderr
+    assert f"Note: the files in `out/cold` were not merged: {said}" in result.stderr
     rows = sorted(tuple(row.values()) for row in pq.read_table("out/cold").to_pylist())
     assert rows == expected_rows()["cold"]
 

@@ -56,7 +56,7 @@ def test_a_table_is_loaded_before_the_streams(expiry: str) -> None:
         (6, 1, "apple", 1, 4.0),
         (8, -1, "apple", 1, 4.0),
     ]
-    assert rows(out, "report") == [(4, 1, 2), (8, 1, 2)]
+    assert rows(out, "report") == [(4, 1, 2), (8, 1, 2), (12, 1, 1), (12, 3, 1)]
 
 
 def test_a_table_without_input_is_empty_and_said() -> None:

@@ -136,7 +136,19 @@ def start_limited(folder: Path, sql: str, *arguments: str) -> subprocess.Complet
         **dict.fromkeys(("OMP_NUM_THREADS", "ARROW_IO_THREADS", "OPENBLAS_NUM_THREADS"), "2"),
         "MALLOC_ARENA_MAX": "2",
     }
-    command = [sys.executable, "-c", LIMITED, "run", "pairs.sql", "-q", *arguments, "-o", "out"]
+    command = [
+        sys.executable,
+        "-c",
+        LIMITED,
+        "run",
+        "pairs.sql",
+        "-q",
+        *arguments,
+        "-o",
+        "out",
+        "--flush-every",
+        "1h",
+    ]
     return subprocess.run(
         [*command, "--format", "parquet"], cwd=folder, env=environment, capture_output=True, text=True,
         timeout=300, check=False,

@@ -51,6 +51,31 @@ def write_segments(folder: Path, count: int, rows: int, *, overwrite: bool = Fal
     return writer
 
 
+def test_long_texts_that_are_short_in_the_file_are_merged_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten texts of 10 kB are numbers in a dictionary there; 20,000 rows of them would be 200 MB at once."""
+    writer = open_one(tmp_path)
+    text = pa.array([str(digit) * 10_000 for digit in range(10)])
+    for _ in range(2):
+        for _ in range(10):
+            rows = pa.array([n % 10 for n in range(1_000)])
+            writer.write(pa.record_batch([rows.cast(pa.int64()), text.take(rows)], schema=SCHEMA))
+        writer.flush()
+    writer.close()
+    read: list[int] = []
+    add = segments.ParquetPart.add
+
+    def noted(self: segments.ParquetPart, batch: pa.RecordBatch) -> None:
+        read.append(batch.nbytes)
+        add(self, batch)
+
+    monkeypatch.setattr(segments.ParquetPart, "add", noted)
+    writer.merge()
+    assert max(read) < 64 << 20
+    assert len(numbers_in(tmp_path)) == 20_000
+
+
 def test_each_flush_with_rows_is_a_whole_segment(tmp_path: Path) -> None:
     writer = open_one(tmp_path)
     writer.flush()

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from cli_help import invoke
 from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock
+from penstock.connectors.push_steps import push_in_steps
 from penstock.engine import hop_limit
 
 S = 1_000_000
@@ -251,6 +255,29 @@ def test_a_restored_engine_refuses_alike(at_most_five: None) -> None:
     engine.push("s", row(0))
     with pytest.raises(penstock.HopsError):
         penstock.Engine.restore_bytes(engine.checkpoint_bytes()).push("s", row(100))
+
+
+@pytest.mark.usefixtures("at_most_five")
+def test_who_reads_files_or_gets_batches_pushes_in_steps(tmp_path: Path) -> None:
+    """Three gaps of four hops are too many for one push; a gap of nine is for any."""
+    engine, query = engine_with(COUNT)
+    times = [0, 50, 100, 150]
+    rows = pa.table({"ts": times, "k": [1] * 4, "v": [1] * 4})
+    with pytest.raises(penstock.HopsError, match=r"row 3\."):
+        engine.push("s", rows)
+    push_in_steps(engine, "s", rows)
+    assert query.count == 15
+    with pytest.raises(penstock.HopsError, match=r"row 1\."):
+        push_in_steps(engine, "s", pa.table({"ts": [160, 260], "k": [1, 1], "v": [1, 1]}))
+    assert engine.latest("s") == 160
+    (tmp_path / "q.sql").write_text(f"{DECLARED}; CREATE QUERY q AS {COUNT}")
+    for end, code in ((150, 0), (260, 4)):
+        (tmp_path / "s.csv").write_text("ts,k,v\n" + "".join(f"{ts},1,1\n" for ts in (*times[:3], end)))
+        words = ["run", str(tmp_path / "q.sql"), "-q", "-i", f"s={tmp_path / 's.csv'}"]
+        result = invoke(*words, code=code)
+        assert len(result.stdout.splitlines()) == (16 if code == 0 else 10)
+    assert "`q`, HOP BY 10 MICROSECONDS" in result.stderr
+    assert "s.csv`, row 4. " in result.stderr
 
 
 @given(data=st.data())

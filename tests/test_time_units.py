@@ -134,6 +134,14 @@ def test_a_refused_push_has_not_been_looked_at() -> None:
         engine.push("s", {"ts": [S], "k": [1]})
 
 
+def test_a_push_refused_as_late_has_not_been_looked_at_either() -> None:
+    engine, _ = make("ts TIMESTAMP, k BIGINT")
+    with pytest.raises(penstock.LateError):
+        engine.push("s", {"ts": [5, 3], "k": [1, 1]})
+    with pytest.raises(penstock.SchemaError, match="UNIT SECONDS"):
+        engine.push("s", {"ts": [S], "k": [1]})
+
+
 def test_small_numbers_and_microseconds_are_what_they_were() -> None:
     low, high = 978_307_200, 2_208_988_800
     assert [guess_unit(one) for one in (low - 1, low, high - 1, high)] == [None, "s", "s", None]

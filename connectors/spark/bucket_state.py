@@ -21,6 +21,7 @@ import msgpack
 import pyarrow as pa
 
 from penstock.api import Engine
+from penstock.connectors.push_steps import push_in_steps
 
 from .dropped import with_time
 from .pack_rows import from_blobs
@@ -69,7 +70,7 @@ class Step:
             whole = from_blobs(self.blobs[stream])
             rows = with_time(whole, time_columns[stream])
             untimed[stream] += whole.num_rows - rows.num_rows
-            engine.push(stream, in_time_order(rows, time_columns[stream]))
+            push_in_steps(engine, stream, in_time_order(rows, time_columns[stream]))
         return untimed
 
 

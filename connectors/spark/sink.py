@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import penstock
+from penstock.connectors.push_steps import push_in_steps
 from penstock.engine.errors import UsageError
 
 from .at_hand import EnginesAtHand
@@ -112,7 +113,7 @@ class Sink:
                 if running.watermark_us is not None:
                     take_watermark(engine, running.watermark_us)
                 for stream, part in parts.items():
-                    engine.push(stream, part)
+                    push_in_steps(engine, stream, part)
             self._states.claim.check()
             self._write(frame.sparkSession, engine, batch_id)
             with self._timed("save"):

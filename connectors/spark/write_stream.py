@@ -30,6 +30,8 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from penstock.connectors.push_steps import push_in_steps
+
 from .at_hand import EnginesAtHand
 from .dropped import dropped_by, warn
 from .outputs import folder_name
@@ -109,7 +111,7 @@ class EngineFeed(DataSourceStreamArrowWriter):
         if parts:
             table = pa.concat_tables(parts)
             for stream, rows in split_batch(table, self._setup.time_columns, untimed).items():
-                engine.push(stream, rows)
+                push_in_steps(engine, stream, rows)
         # 3. results, then state
         for name, query in engine.queries.items():
             self._replace(
