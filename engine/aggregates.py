@@ -16,7 +16,7 @@ from .argument import Argument, grown
 from .groups import MAX_EVENTS, NO_INTS, Changes
 from .in_order import FAR, chained, distinct, expect, size_of_two, within
 from .kernels import exact_sum, ordered, skyline
-from .kernels.chains import walk_trees
+from .kernels.chains import are_apart, walk_trees
 from .kernels.distinct import copy_cells, run_distinct
 from .kernels.extremes import run_extremes
 from .kernels.publish import run_counts
@@ -376,6 +376,4 @@ class Skyline:
                 blocks.append(np.array([at]))
                 sizes.append(np.array([size_of]))
                 at = int(following[at])
-        begins, lengths = np.concatenate(blocks), np.concatenate(sizes)
-        order = np.argsort(begins)
-        expect(bool((begins[order][1:] >= (begins + lengths)[order][:-1]).all()), "blocks apart")
+        expect(are_apart(np.concatenate(blocks), np.concatenate(sizes), used), "blocks apart")

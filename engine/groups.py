@@ -288,7 +288,10 @@ class Groups:
         same_length("rows", self._rows[0], *(one for one in self._rows[1:] if len(one)))
         rising(self._rows[0], "rows")
         expect(len(self._rows[3]) == len(self._rows[4]), "fingerprints")
-        expect(int(meta[kernels.UNSAID]) in (0, 1) and (self._single or not meta[kernels.UNSAID]), "who is heard of")
+        expect(
+            int(meta[kernels.UNSAID]) in (0, 1) and (self._single or not meta[kernels.UNSAID]),
+            "who is heard of",
+        )
         stage = int(meta[kernels.OPEN])
         expect(0 <= stage <= 2, "a stage of the work")
         if stage:
@@ -303,8 +306,9 @@ class Groups:
         expect([len(one) for one in self._events] == [MAX_EVENTS] * 4, "room for events")
         expect([len(one) for one in self._points] == [MAX_POINTS] * 5, "room for points")
         if not self._single:
-            self._table[:] = -1
-            kernels.fill_table(self._slots, self._table, used)
+            filed = self._table[self._table >= 0]
+            distinct(filed, used, "slots in the table")
+            expect(len(filed) == len(live) and bool((marks[filed] != kernels.FREE).all()), "all live slots")
 
 
 class IndirectView:

@@ -114,7 +114,6 @@ class Member:
         expect(self.found >= 0, "pairs")
 
 
-
 def size_of(window: Window) -> int:
     """The length of a window; FOREVER if unbounded."""
     return FOREVER if window.size is None else window.size

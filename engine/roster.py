@@ -168,7 +168,9 @@ class Roster:
         for at, member in enumerate(self.members):
             if member.is_new or member.former is not None:  # about to be taken in as what it is now
                 continue
-            asked = [known[number] for known, number in zip(self.predicates, self.numbers[:, at], strict=True)]
+            asked = [
+                known[number] for known, number in zip(self.predicates, self.numbers[:, at], strict=True)
+            ]
             expect(asked == list(member.predicates), "predicates of members")
             expect(tuple(self.sizes[:, at].tolist()) == member.sizes, "windows of members")
             expect(tuple(self.by_rows[:, at].tolist()) == member.by_rows, "kinds of windows")

@@ -118,9 +118,8 @@ class Mutator:
                 [self.value, self.value, self.value, self.number, self.number, self.array, self.array, self.array,
                  self.array, self.place, self.header, self.bytes, self.kind, self.lengths]
             )  # fmt: skip
-            with contextlib.suppress(
-                TypeError, ValueError, IndexError, OverflowError
-            ):  # the first was one too many
+            with contextlib.suppress(LookupError, TypeError, ValueError, OverflowError, AttributeError):
+                # the change before may have left nothing to change
                 words.append(f"{change.__name__}: {change(parts, dice)}")
         return "; ".join(words), parts.sealed()
 

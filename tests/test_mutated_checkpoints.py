@@ -19,7 +19,7 @@ def test_what_is_not_changed_is_fine() -> None:
 
 def test_copies_tell_what_becomes_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is changed, is heard of once and in order; a copy that hangs or dies takes nobody along."""
-    (_, engine), = islice(engines(made=0), 1)
+    ((_, engine),) = islice(engines(made=0), 1)
     mutator = Mutator(taken_apart(engine.checkpoint_bytes()))
     mutants = [mutator.mutant(seed) for seed in range(30)]
     assert len({data for _, data in mutants}) > 25
@@ -31,7 +31,7 @@ def test_copies_tell_what_becomes_of_mutants(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_copy_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Queue, "_check_restored", lambda queue: __import__("os").abort())
-    (_, engine), = islice(engines(made=0), 1)
+    ((_, engine),) = islice(engines(made=0), 1)
     data = engine.checkpoint_bytes()
     found = [answer for _, answer, _ in judged([("as it is", data), ("again", data)])]
     assert found == ["crash: SIGABRT", "crash: SIGABRT"]

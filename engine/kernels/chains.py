@@ -48,3 +48,15 @@ def walk_trees(roots, child, used):  # type: ignore[no-untyped-def]
                     waiting[held] = child[node, side]
                     held += 1
     return count
+
+
+@kernel
+def are_apart(begins, sizes, end):  # type: ignore[no-untyped-def]
+    """Whether blocks of places (int64 each: where one begins, and how many), all below `end`, have none in common."""
+    taken = np.zeros(end, np.bool_)
+    for i in range(len(begins)):
+        for at in range(begins[i], begins[i] + sizes[i]):
+            if taken[at]:
+                return False
+            taken[at] = True
+    return True

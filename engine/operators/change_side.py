@@ -124,7 +124,6 @@ class ChangeSide:
         expect(self.bag.types == self.types, "rows of these types")
 
 
-
 def owned(array: NDArray) -> NDArray:
     """The array, or a copy if it may not be written or has gaps: kernels are compiled for one form."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
