@@ -41,7 +41,8 @@ MOST_TIMES = 256
 """LZ4 makes nothing shorter than that."""
 MAX_WORDS = 500
 HEADER: dict[str, type] = {
-    "version": str, "note": bytes, "root": int, "records": list, "arrays": list, "lengths": list, "stored": list,
+    "version": str, "note": bytes, "root": int, "records": list, "arrays": list, "lengths": list, "stored":
+    list,
 }  # fmt: skip
 NOT_STATED = "bytes given"
 

@@ -65,8 +65,9 @@ class ExpiryQueue:
 
     def entries(self) -> tuple[NDArray, NDArray]:
         """Times and ids of all entries, in no order."""
-        at = (int(self.meta[HEAD]) + np.arange(int(self.meta[RING]))) & (len(self._ring[0]) - 1)
-        times, ids = [self._ring[0][at]], [self._ring[1][at]]
+        head, count = int(self.meta[HEAD]), int(self.meta[RING])
+        parts = [slice(head, head + count), slice(0, max(head + count - len(self._ring[0]), 0))]
+        times, ids = ([ring[part] for part in parts] for ring in self._ring)
         for place in range(int(self.meta[HEAP])):
             node = self._lists[self._lists[place, kernels.LIST], kernels.FIRST]
             while node >= 0:

@@ -1,9 +1,10 @@
 """Whether arrays that came back from a checkpoint are in order, before a kernel follows what is in them.
 
-A class that has arrays, or numbers by which arrays are read, says in `_check_restored` what must hold, after its
-attributes have had their types. It raises Disorder, also where assertions are off, and takes time in proportion to
-the arrays, as reading them does. What follows from other arrays (tables, links, heads) it had better lay anew than
-look at. Buffers (buffer.py) come first; otherwise classes are asked in no order.
+A class that has arrays, or numbers by which arrays are read, says in `_check_restored` what must hold, after
+its attributes have had their types. It raises Disorder, also where assertions are off, and takes time in
+proportion to
+the arrays, as reading them does. What follows from other arrays (tables, links, heads) it had better lay
+anew than look at. Buffers (buffer.py) come first; otherwise classes are asked in no order.
 """
 
 from __future__ import annotations

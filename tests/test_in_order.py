@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgpack
@@ -106,14 +107,8 @@ def test_values_are_whole_if_they_can_be_unpacked(value: Any, data: st.DataObjec
     assert not is_whole(as_bytes(packed[:at]))
     assert not is_whole(as_bytes(packed + b"\0"))
     other = packed[:at] + bytes([data.draw(st.integers(0, 255))]) + packed[at + 1 :]
-    try:
-        msgpack.unpackb(other, strict_map_key=False, unicode_errors="surrogateescape", raw=True)
-    except (msgpack.ExtraData, msgpack.OutOfData, ValueError) as error:
-        if not isinstance(error, msgpack.FormatError | msgpack.StackError) and "hash" not in str(error):
-            assert not is_whole(as_bytes(other)), error
-    except TypeError:  # a list as a key
-        pass
-    else:
+    with contextlib.suppress(TypeError, ValueError):  # a list as a key, say
+        msgpack.unpackb(other, strict_map_key=False, raw=True)
         assert is_whole(as_bytes(other))
 
 

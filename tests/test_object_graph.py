@@ -240,10 +240,13 @@ def test_records_that_are_not_in_order_are_refused(records: list[Any]) -> None:
         ["<i8", [3], None, 0, 0, True],  # 16 bytes are there
         ["<i8", [2], None, 0, 8, True], ["<i8", [2], None, 0, -8, True], ["<i8", [1], None, 0, 4, True],
         ["<i8", [2], [-8], 0, 0, True], ["<i8", [2], [16], 0, 0, True], ["<i8", [2], [4], 0, 0, True],
-        ["<i8", [1 << 40], [0], 0, 0, True], ["<i8", [-1], None, 0, 0, True], ["<i8", [1 << 62], None, 0, 0, True],
-        ["<i8", [1, 1, 1, 1, 1], None, 0, 0, True], ["<i8", [2], [8, 8], 0, 0, True], ["<i8", 2, None, 0, 0, True],
+        ["<i8", [1 << 40], [0], 0, 0, True], ["<i8", [-1], None, 0, 0, True],
+        ["<i8", [1 << 62], None, 0, 0, True],
+        ["<i8", [1, 1, 1, 1, 1], None, 0, 0, True], ["<i8", [2], [8, 8], 0, 0, True],
+        ["<i8", 2, None, 0, 0, True],
         ["<i8", [2], None, 1, 0, True], ["<i8", [2], None, -2, 0, True], ["<i8", [2], None, "0", 0, True],
-        ["|O", [2], None, 0, 0, True], ["<M8[us]", [2], None, 0, 0, True], [[["a", "<i8"]], [2], None, 0, 0, True],
+        ["|O", [2], None, 0, 0, True], ["<M8[us]", [2], None, 0, 0, True],
+        [[["a", "<i8"]], [2], None, 0, 0, True],
     ],
 )  # fmt: skip
 def test_arrays_are_inside_their_buffers(entry: list[Any]) -> None:

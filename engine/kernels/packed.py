@@ -1,4 +1,5 @@
-"""MessagePack, looked at before anything is made of it: a list may say that it is longer than all that follows."""
+"""MessagePack, looked at before anything is made of it: a list may say that it is longer than all that
+follows."""
 
 from __future__ import annotations
 
