@@ -16,7 +16,7 @@ from .argument import Argument, grown
 from .groups import MAX_EVENTS, NO_INTS, Changes
 from .in_order import FAR, chained, distinct, expect, size_of_two, within
 from .kernels import exact_sum, ordered, skyline
-from .kernels.chains import walk_trees
+from .kernels.chains import are_apart, walk_trees
 from .kernels.distinct import copy_cells, run_distinct
 from .kernels.extremes import run_extremes
 from .kernels.publish import run_counts
@@ -206,7 +206,7 @@ class Sum:
         digits = 1 if self._doubles else 2
         if self._doubles and self._low <= self._high:
             digits = self._high - self._low + 4
-            expect(-64 < self._low and self._high < 64, "digits of doubles")
+            expect(self._low > -64 and self._high < 64, "digits of doubles")
         expect(self._sums.shape[1] == exact_sum.DIGITS + digits, "digits of all sums")
         expect(self._doubles == (self._argument.type is SqlType.DOUBLE), "sums of the argument's type")
         expect(len(self._counts) in (0, MAX_EVENTS) and len(self._read) in (0, MAX_EVENTS), "room for sums")
@@ -372,10 +372,8 @@ class Skyline:
         for number in range(skyline.CLASSES):
             at, size_of = int(self._meta[number]), skyline.FIRST_SIZE << number
             while at:
-                expect(0 < at and at + size_of <= used and len(blocks) <= used, "free blocks in the pool")
+                expect(at > 0 and at + size_of <= used and len(blocks) <= used, "free blocks in the pool")
                 blocks.append(np.array([at]))
                 sizes.append(np.array([size_of]))
                 at = int(following[at])
-        begins, lengths = np.concatenate(blocks), np.concatenate(sizes)
-        order = np.argsort(begins)
-        expect(bool((begins[order][1:] >= (begins + lengths)[order][:-1]).all()), "blocks apart")
+        expect(are_apart(np.concatenate(blocks), np.concatenate(sizes), used), "blocks apart")

@@ -77,7 +77,7 @@ class Argument:
         same_length("values of rows that leave", *self._kept, *self._kept_valid)
         same_length("values of rows", *self.row_codes)
         expect(len(self.valid) in (0, len(self.row_codes[0])), "NULLs of all rows")
-        expect(all(len(one) >= MAX_EVENTS for one in (*self.codes, self.sign)), "room for events")
+        expect(min(map(len, self.codes)) >= MAX_EVENTS <= len(self.sign), "room for events")
         expect(self.index >= 0, "a column")
 
 

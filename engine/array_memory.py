@@ -85,7 +85,8 @@ class ArrayMemory:
 
     @staticmethod
     def restore(entries: Sequence[Any], buffers: Sequence[Buffer]) -> list[NDArray]:
-        """The arrays again, in memory of their own; raises ValueError for one that is not inside its buffer."""
+        """The arrays again, in memory of their own; raises ValueError for one that is not inside its
+        buffer."""
         memory: dict[int, NDArray] = {-1: np.empty(0, np.uint8)}
         arrays = []
         for dtype, shape, strides, number, offset, is_writeable in entries:
@@ -109,7 +110,8 @@ def made_dtype(written: Any) -> np.dtype:
 
 
 def check_place(dtype: np.dtype, shape: Any, strides: Any, offset: Any, size: int) -> None:
-    """Raise ValueError unless the array is inside its buffer of `size` bytes, with numbers on whole places."""
+    """Raise ValueError unless the array is inside its buffer of `size` bytes, with numbers on whole
+    places."""
     if type(shape) is not list or len(shape) > MAX_DIMENSIONS or not all(map(is_size, shape)):
         raise ValueError(f"expected a shape, found {shape!r}")
     if strides is None:

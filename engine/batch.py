@@ -69,7 +69,7 @@ class Cut:
 
     def _check_restored(self) -> None:
         expect(0 <= self.index < self.batch.width, "a column that there is")
-        expect(0 <= self.start and 0 <= self.length <= self.batch.length - self.start, "part of a batch")
+        expect(self.start >= 0 and 0 <= self.length <= self.batch.length - self.start, "part of a batch")
 
     def taken(self) -> pa.Array:
         return self.batch.column(self.index).slice(self.start, self.length)

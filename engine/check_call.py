@@ -1,6 +1,8 @@
-"""Whether a call that was restored is one that can be evaluated: the function is there and takes these arguments.
+"""Whether a call that was restored is one that can be evaluated: the function is there and takes these
+arguments.
 
-It is tried on a row of NULLs, with columns in place of the calls among its arguments, which are tried themselves.
+It is tried on a row of NULLs, with columns in place of the calls among its arguments, which are tried
+themselves.
 """
 
 from __future__ import annotations

@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pyarrow as pa
 
 from .array_memory import Buffer, is_size
 from .errors import CheckpointError, FileError, UsageError
+from .kernels.packed import is_whole
 from .object_builder import Build
 from .object_graph import Walk
 from .restorable import restorable
@@ -39,7 +41,8 @@ MOST_TIMES = 256
 """LZ4 makes nothing shorter than that."""
 MAX_WORDS = 500
 HEADER: dict[str, type] = {
-    "version": str, "note": bytes, "root": int, "records": list, "arrays": list, "lengths": list, "stored": list,
+    "version": str, "note": bytes, "root": int, "records": list, "arrays": list, "lengths": list, "stored":
+    list,
 }  # fmt: skip
 NOT_STATED = "bytes given"
 
@@ -118,7 +121,7 @@ def load(data: Buffer, version: str, source: str = NOT_STATED) -> tuple[Any, dic
             )
         buffers = read_buffers(view[header_end : -CHECKSUM.size], header["lengths"], header["stored"])
         made = Build(restorable(), header["records"], buffers, header["arrays"]).all()
-        note = msgpack.unpackb(header["note"], strict_map_key=False)
+        note = unpack_values(header["note"])
         if type(note) is not dict:
             raise ValueError("expected a note")
         return made[header["root"]], note
@@ -140,7 +143,7 @@ def unpacked(view: memoryview, stored: int, length: int) -> dict[str, Any]:
     packed = view[FRONT.size : FRONT.size + stored]
     if FRONT.size + stored + CHECKSUM.size > view.nbytes:
         raise ValueError("expected a header inside the file")
-    header = msgpack.unpackb(unpack(packed, length), strict_map_key=False, unicode_errors="surrogatepass")
+    header = unpack_values(unpack(packed, length), unicode_errors="surrogatepass")
     if type(header) is not dict or header.keys() != HEADER.keys():
         raise ValueError(f"expected a header of {sorted(HEADER)}")
     for name, kind in HEADER.items():
@@ -149,6 +152,13 @@ def unpacked(view: memoryview, stored: int, length: int) -> dict[str, Any]:
     if not 0 <= header["root"] < len(header["records"]):
         raise ValueError(f"expected one of the records, found `{header['root']}`")
     return header
+
+
+def unpack_values(packed: Buffer, **options: Any) -> Any:
+    """Plain values, with no more room made for them than they take."""
+    if not is_whole(np.frombuffer(packed, np.uint8).copy()):
+        raise ValueError("expected lists as long as they say")
+    return msgpack.unpackb(packed, strict_map_key=False, **options)
 
 
 def read_buffers(view: memoryview, lengths: list[Any], stored: list[Any]) -> list[Buffer]:

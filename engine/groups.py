@@ -306,8 +306,9 @@ class Groups:
         expect([len(one) for one in self._events] == [MAX_EVENTS] * 4, "room for events")
         expect([len(one) for one in self._points] == [MAX_POINTS] * 5, "room for points")
         if not self._single:
-            self._table[:] = -1
-            kernels.fill_table(self._slots, self._table, used)
+            filed = self._table[self._table >= 0]
+            distinct(filed, used, "slots in the table")
+            expect(len(filed) == len(live) and bool((marks[filed] != kernels.FREE).all()), "all live slots")
 
 
 class IndirectView:

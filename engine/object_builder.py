@@ -1,8 +1,9 @@
 """Objects made of what object_graph.py wrote down, whatever the records say.
 
-Records may come from anybody. Each is looked at before anything is made of it: its kind, how many fields it has
-and of which types, and that the numbers in it are those of other records. Classes, functions and methods are those
-on the list (restorable.py), objects are made without `__init__`, and nothing is run but `__setstate__`,
+Records may come from anybody. Each is looked at before anything is made of it: its kind, how many fields it
+has
+and of which types, and that the numbers in it are those of other records. Classes, functions and methods are
+those on the list (restorable.py), objects are made without `__init__`, and nothing is run but `__setstate__`,
 `__post_init__`, `__hash__` and `__eq__` of those classes. Then every attribute has to be of the type that the
 list says, and whoever has arrays has to find them in order (checked.py).
 
@@ -129,7 +130,8 @@ class Build:
         return made
 
     def _check_records(self) -> None:
-        """Each has a kind, the fields of its kind and numbers of records; what compares by value has an end."""
+        """Each has a kind, the fields of its kind and numbers of records; what compares by value has an
+        end."""
         if type(self._records) is not list:
             raise Unknown("Expected a list of records")
         count = len(self._records)
@@ -230,7 +232,7 @@ class Build:
             case "named":
                 return self._named(record)
             case "value":
-                value = object.__new__(self._class(record[1], is_value))
+                value: Any = object.__new__(self._class(record[1], is_value))
                 held = self._held(record)
                 for name, one in held.items():
                     object.__setattr__(value, name, one)

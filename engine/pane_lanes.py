@@ -173,7 +173,7 @@ class Sums:
         digits = 1 if self.doubles else 2
         if self.doubles and self._low <= self._high:
             digits = self._high - self._low + 4
-            expect(-64 < self._low and self._high < 64, "digits of doubles")
+            expect(self._low > -64 and self._high < 64, "digits of doubles")
         expect(self._totals.shape[1] == exact_sum.DIGITS + digits, "digits of all sums")
         self._marks.check_slots(used, self._totals.shape[1:])
 

@@ -1,4 +1,5 @@
-"""What a checkpoint may hold: a closed list of classes, the types of their attributes, and of what may be called.
+"""What a checkpoint may hold: a closed list of classes, the types of their attributes, and of what may be
+called.
 
     engine.buffer.RowBuffer                       a class, and what each of its attributes may be
         base: int
@@ -7,8 +8,8 @@
     engine.scheduler.Ready.add(engine.operators.sink.Sink | ...)      what may be called, and with what
 
 `restorable.txt` has it, written by `tests/write_restorable.py` from the types that mypy finds and from the
-arrays that engines have. What is not there is neither written nor restored. Each line is compiled to a function
-when an object of its class comes along.
+arrays that engines have. What is not there is neither written nor restored. Each line is compiled to a
+function when an object of its class comes along.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class Restorable:
 
     def names(self) -> list[str]:
         return list(self._lines)
+
+    def lines_of(self, name: str) -> list[str]:
+        """What the list says of a class."""
+        return self._lines[name]
 
     @functools.cache  # noqa: B019 - one list for the whole process
     def class_named(self, name: str) -> type:
@@ -280,16 +285,20 @@ def exactly(made: type) -> Fits:
     return is_one
 
 
+def _is(value: Any, made: type) -> bool:
+    return type(value) is made
+
+
 def _is_many_of(made: type, only: set[type], value: Any) -> bool:
-    return type(value) is made and set(map(type, value)) <= only
+    return _is(value, made) and set(map(type, value)) <= only
 
 
 def _is_many(made: type, item: Fits, value: Any) -> bool:
-    return type(value) is made and all(map(item, value))
+    return _is(value, made) and all(map(item, value))
 
 
 def _is_pairs(made: type, key: Fits, held: Fits, value: Any) -> bool:
-    return type(value) is made and all(map(key, value)) and all(map(held, value.values()))
+    return _is(value, made) and all(map(key, value)) and all(map(held, value.values()))
 
 
 def _is_a(made: type, value: Any) -> bool:

@@ -104,7 +104,8 @@ class Runtime:
         self.builder = PlanBuilder(self)
         self.held_memory = HeldMemory()
         self.is_restored = False
-        """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote that."""
+        """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote
+        that."""
         self.runs = 0
         """How often there has been work."""
         self.heirs = Succession(self)

@@ -2,8 +2,8 @@
 
     stream / table --> outlet --> queue --> operator --> outlet --> queue --> ...
 
-Every queue is fed by one outlet and read by one operator, which it wakes; whatever flows never comes back to where
-it was. The operators of one join, which pass rows among themselves, count as one.
+Every queue is fed by one outlet and read by one operator, which it wakes; whatever flows never comes back to
+where it was. The operators of one join, which pass rows among themselves, count as one.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ def readers_of(runtime: Runtime) -> dict[Queue, Any]:
 
 def outlets_of(runtime: Runtime) -> list[Outlet]:
     """All outlets, each once."""
-    found: list[Any] = [one.output for one in (*runtime.streams.values(), *runtime.tables.values())]
+    sources: list[Any] = [*runtime.streams.values(), *runtime.tables.values()]
+    found: list[Any] = [one.output for one in sources]
     found += [operator.output for operator in runtime._owners]
     found += [part.output for part in (*runtime.parts.values(), *runtime.pipelines.values())]
     for part in (*runtime.parts.values(), *runtime.pipelines.values()):
         for shares in (part.joins, part.panes, part.windows, part.shares):
-            found += [share.output for _, share in shares.values()]  # type: ignore[attr-defined]
+            found += [share.output for _, share in shares.values()]
     return list(dict.fromkeys(found))
 
 
@@ -71,7 +72,7 @@ def check_sinks(runtime: Runtime) -> None:
     for pipeline in runtime.pipelines.values():
         hold: Any = pipeline.sink.hold
         if isinstance(hold, partial):
-            name, given = unfolded(hold)
+            _, given = unfolded(hold)
             expect(given[0] is runtime._unsettled and given[1:] == [pipeline.sink], "sinks that are settled")
 
 

@@ -1,11 +1,14 @@
-"""Checkpoints changed here and there, with checksums that fit: each is refused, or the engine stands what comes.
+"""Checkpoints changed here and there, with checksums that fit: each is refused, or the engine stands what
+comes.
 
     python tests/mutated_checkpoints.py 20000 [first seed]
 
-Engines of every kind are written down, and of each checkpoint many mutants are made: values in the header and in
-records, numbers of records, values inside arrays, lengths, types, bytes of Arrow buffers. Each is restored in a copy
-of the process that may take `MOST_BYTES` and `MOST_SECONDS`. An engine that comes back is pushed to, time passes all
-windows, results are read and it is written down again.
+Engines of every kind are written down, and of each checkpoint many mutants are made: values in the header
+and in
+records, numbers of records, values inside arrays, lengths, types, bytes of Arrow buffers. Each is restored
+in a copy
+of the process that may take `MOST_BYTES` and `MOST_SECONDS`. An engine that comes back is pushed to, time
+passes all windows, results are read and it is written down again.
 """
 
 from __future__ import annotations
@@ -60,8 +63,8 @@ ODD = [
     2**63 - 1,
 ]
 LATE = "late"
-"""What an answer begins with where a push said CheckpointError: values fit their types and places, and not each
-other."""
+"""What an answer begins with where a push said CheckpointError: values fit their types and places, and not
+each other."""
 PLAIN_ERRORS = (ArithmeticError, pa.ArrowException)
 """What data alone can bring about in a query: it overflows, or cannot be cast."""
 
@@ -104,7 +107,8 @@ class Mutator:
         self._packed = msgpack.packb(parts.header, unicode_errors="surrogatepass")
         self._buffers = parts.buffers
         self.arrow = {
-            record[1] for record in parts.header["records"] if record[0] in ("table", "batch", "arrow", "arrow scalar")
+            record[1] for record in parts.header["records"]
+            if record[0] in ("table", "batch", "arrow", "arrow scalar")
         }  # fmt: skip
         self._filled = [n for n, one in enumerate(parts.buffers) if one]
 
@@ -115,12 +119,11 @@ class Mutator:
         words = []
         for _ in range(dice.choice([1, 1, 1, 2])):
             change = dice.choice(
-                [self.value, self.value, self.value, self.number, self.number, self.array, self.array, self.array,
-                 self.array, self.place, self.header, self.bytes, self.kind, self.lengths]
+                [self.value, self.value, self.value, self.number, self.number, self.array, self.array,
+                self.array, self.array, self.place, self.header, self.bytes, self.kind, self.lengths]
             )  # fmt: skip
-            with contextlib.suppress(
-                TypeError, ValueError, IndexError, OverflowError
-            ):  # the first was one too many
+            with contextlib.suppress(LookupError, TypeError, ValueError, OverflowError, AttributeError):
+                # the change before may have left nothing to change
                 words.append(f"{change.__name__}: {change(parts, dice)}")
         return "; ".join(words), parts.sealed()
 
@@ -305,7 +308,8 @@ def other_value(was: Any, dice: random.Random) -> Any:
 
 
 def engines(made: int = 4) -> Iterator[tuple[str, penstock.Engine]]:
-    """Of every kind, with rows in them that were not read. made: how many of those with queries of all kinds."""
+    """Of every kind, with rows in them that were not read. made: how many of those with queries of all
+    kinds."""
     import test_checkpoint
 
     for number, options in enumerate(OPTIONS[:made]):
@@ -323,8 +327,8 @@ def engines(made: int = 4) -> Iterator[tuple[str, penstock.Engine]]:
 
 
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"sharing": "chain", "expiry": "nta"}, {"sharing": "push-down", "expiry": "time-message", "index": "t-tree"},
-    {"sharing": "unshared", "index": "b+tree"},
+    {}, {"sharing": "chain", "expiry": "nta"}, {"sharing": "push-down", "expiry": "time-message", "index":
+    "t-tree"}, {"sharing": "unshared", "index": "b+tree"},
 ]  # fmt: skip
 
 

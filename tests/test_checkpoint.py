@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from checkpoint_help import Twins, again
 from test_replan import the_other
@@ -23,6 +24,7 @@ from penstock.engine import aggregates, operators
 from penstock.engine.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.errors import CheckpointError
 from penstock.engine.object_graph import Walk
+from penstock.engine.operators.select import Select
 from penstock.engine.restorable import restorable
 from penstock.engine.scheduler import RoundRobin
 from penstock.optimizer import choose_expiry
@@ -376,6 +378,63 @@ def test_another_program_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(penstock, "__version__", "99.0")
     with pytest.raises(CheckpointError, match=r"Expected a checkpoint of Penstock `99\.0`, found one of `"):
         penstock.Engine.restore_bytes(data)
+
+
+def repacked(header: Any, length: int | None = None) -> bytes:
+    """A checkpoint of this header alone, as bytes or as values, with a checksum that fits."""
+    packed = header if isinstance(header, bytes) else msgpack.packb(header)
+    whole = FRONT.size + len(packed) + CHECKSUM.size
+    front = FRONT.pack(MAGIC, FORMAT_VERSION, whole, len(packed), length or len(packed))
+    return resealed(front + packed + bytes(CHECKSUM.size))
+
+
+HEADER = {
+    "version": penstock.__version__, "note": msgpack.packb({}), "root": 0, "records": [["", None]],
+    "arrays": [], "lengths": [], "stored": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        repacked(HEADER),  # nothing, and no engine
+        repacked({**HEADER, "root": 1}), repacked({**HEADER, "root": -1}), repacked({**HEADER, "root": "x"}),
+        repacked({**HEADER, "records": {}}), repacked({**HEADER, "more": 1}), repacked([]), repacked(b"\xc1"),
+        repacked({**HEADER, "lengths": [1 << 40], "stored": [0]}),
+        repacked({**HEADER, "lengths": [4], "stored": [4]}),  # of which there are none
+        repacked({**HEADER, "lengths": [4, -4], "stored": [4, -4]}),
+        repacked({**HEADER, "note": b"\xdd\xff\xff\xff\xff"}), repacked({**HEADER, "note": msgpack.packb(3)}),
+        repacked(b"\xdd\xff\xff\xff\xff" * 100),  # lists that say that they are long
+        repacked(b"x" * 300, 1 << 45),  # as if all of it were compressed
+        repacked({name: value for name, value in HEADER.items() if name != "arrays"}),
+    ],
+)  # fmt: skip
+def test_a_header_of_others_is_refused(data: bytes) -> None:
+    with pytest.raises(CheckpointError) as raised:
+        penstock.Engine.restore_bytes(data)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_goes_wrong_in_a_restored_engine_is_said_of_its_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Values that fit their types and places, and not each other; of other engines it is a mistake of ours."""
+    engine = penstock.Engine()
+    engine.execute(STREAMS)
+    engine.query("SELECT k, v + 1 AS w FROM a", name="q")
+    restored = again(engine)
+    monkeypatch.setattr(Select, "step", lambda operator, quantum: [][quantum])
+    words = "Expected a checkpoint with what an engine holds, found IndexError"
+    with pytest.raises(penstock.StoppedError, match=words) as raised:
+        restored.push("a", rows(0))
+    assert isinstance(raised.value.__cause__, CheckpointError)
+    with pytest.raises(penstock.StoppedError, match="Query `q` was stopped by IndexError"):
+        engine.push("a", rows(0))
+    monkeypatch.setattr(restored._runtime, "streams", 3)
+    with pytest.raises(
+        CheckpointError, match="Expected a checkpoint with what an engine holds, found TypeError"
+    ):
+        restored.push("a", rows(20))
 
 
 def test_no_file_and_no_folder(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,7 +21,8 @@ from penstock.engine.in_order import (
     size_of_two,
     within,
 )
-from penstock.engine.kernels.chains import walk_chains, walk_trees
+from penstock.engine.kernels.chains import are_apart, walk_chains, walk_trees
+from penstock.engine.kernels.packed import is_whole
 
 
 def naive_chains(heads: list[int], following: list[int], seen: set[int]) -> int:
@@ -68,6 +71,52 @@ def test_nodes_of_trees_are_counted(used: int, dice: Any) -> None:
             free.append(node)
     found = walk_trees(np.array(roots, np.int64), np.array(child, np.int64), used)
     assert found == sum(naive_tree(root, child) for root in roots) == len(free)
+
+
+@pytest.mark.twin("chains.are_apart")
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=5))
+def test_blocks_are_apart_or_not(blocks: list[tuple[int, int]]) -> None:
+    begins, sizes = np.array([*blocks, (0, 0)], np.int64).T.copy()
+    places = [at for begin, size in blocks for at in range(begin, begin + size)]
+    assert are_apart(begins, sizes, 16) == (len(set(places)) == len(places))
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False),
+        st.sampled_from(["", "x" * 20, "x" * 40, "x" * 300, "x" * 70_000]), st.binary(max_size=40),
+        st.sampled_from([msgpack.ExtType(5, bytes(size)) for size in (1, 2, 4, 7, 8, 16, 300)]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=20), st.dictionaries(st.integers(0, 99), inner, max_size=20)
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+def as_bytes(packed: bytes) -> Any:
+    return np.frombuffer(packed, np.uint8).copy()
+
+
+@pytest.mark.twin("packed.is_whole")
+@given(VALUES, st.data())
+def test_values_are_whole_if_they_can_be_unpacked(value: Any, data: st.DataObject) -> None:
+    packed = msgpack.packb(value)
+    assert is_whole(as_bytes(packed))
+    at = data.draw(st.integers(0, len(packed) - 1))
+    assert not is_whole(as_bytes(packed[:at]))
+    assert not is_whole(as_bytes(packed + b"\0"))
+    other = packed[:at] + bytes([data.draw(st.integers(0, 255))]) + packed[at + 1 :]
+    with contextlib.suppress(TypeError, ValueError):  # a list as a key, say
+        msgpack.unpackb(other, strict_map_key=False, raw=True)
+        assert is_whole(as_bytes(other))
+
+
+def test_lists_that_say_they_are_long_are_not_whole() -> None:
+    assert not is_whole(as_bytes(b"\xdd\xff\xff\xff\xff"))
+    assert not is_whole(as_bytes(b"\xdd\x00\x00\x00\x40" * 100))
+    assert not is_whole(as_bytes(b"\xdf\x80\x00\x00\x00" + bytes(100)))
+    assert not is_whole(as_bytes(b""))
 
 
 @pytest.mark.parametrize(

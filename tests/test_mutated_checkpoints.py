@@ -1,4 +1,5 @@
-"""Checkpoints that somebody changed, with checksums that fit; mutated_checkpoints.py has how and what is asked."""
+"""Checkpoints that somebody changed, with checksums that fit; mutated_checkpoints.py has how and what is
+asked."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     python tests/write_restorable.py                   the types of attributes, anew
     python tests/write_restorable.py test_x.py ...     and what engines hold that these tests write down
 
-The types are those that mypy finds, for every class that can be reached from an Engine's attributes. Where they
-leave something open (an array's dtype, a pyarrow class, which function is called), it is what was met in engines:
-`restorable_seen.json` has that, and the second form adds to it.
+The types are those that mypy finds, for every class that can be reached from an Engine's attributes. Where
+they leave something open (an array's dtype, a pyarrow class, which function is called), it is what was met in
+engines: `restorable_seen.json` has that, and the second form adds to it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from .jit import kernel
 def walk_chains(heads, following, seen):  # type: ignore[no-untyped-def]
     """Walk from each of `heads` (int64, negative: none) by `following` (int64) until a negative one.
 
-    seen: bool by place, True for those that must not be met; whoever is met becomes True. Returns how many were
-    met, -1 if one was met twice or lies outside.
+    seen: bool by place, True for those that must not be met; whoever is met becomes True. Returns how many
+    were met, -1 if one was met twice or lies outside.
     """
     count = 0
     for i in range(len(heads)):
@@ -48,3 +48,16 @@ def walk_trees(roots, child, used):  # type: ignore[no-untyped-def]
                     waiting[held] = child[node, side]
                     held += 1
     return count
+
+
+@kernel
+def are_apart(begins, sizes, end):  # type: ignore[no-untyped-def]
+    """Whether blocks of places (int64 each: where one begins, and how many), all below `end`, have none in
+    common."""
+    taken = np.zeros(end, np.bool_)
+    for i in range(len(begins)):
+        for at in range(begins[i], begins[i] + sizes[i]):
+            if taken[at]:
+                return False
+            taken[at] = True
+    return True
