@@ -418,7 +418,7 @@ def test_a_header_of_others_is_refused(data: bytes) -> None:
 def test_what_goes_wrong_in_a_restored_engine_is_said_of_its_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Values that fit their types and places, and not each other; of other engines it is a mistake of ours."""
+    """Values that fit their types and places, and not each other; elsewhere it is a mistake of ours."""
     engine = penstock.Engine()
     engine.execute(STREAMS)
     engine.query("SELECT k, v + 1 AS w FROM a", name="q")

@@ -1,4 +1,4 @@
-"""The closed list of what a checkpoint may hold: what is on it, what is not, and that all who need it are looked at."""
+"""The closed list of what a checkpoint may hold: what is on it, what is not, and that all are looked at."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ Kind = engine.types.SqlType
         ("one", np.zeros((2, 2), np.int64), False), ("one", np.zeros(4, np.int64)[::2], False),
         ("gaps", np.zeros(4, np.int64)[::2], True), ("gaps", [1], False),
         ("maybe", None, True), ("maybe", (1, "x"), True), ("maybe", (1,), False), ("maybe", {"x": []}, True),
-        ("maybe", {1: []}, False), ("maybe", {"x": [Queue()]}, False), ("word", "a", True), ("word", "c", False),
+        ("maybe", {1: []}, False), ("maybe", {"x": [Queue()]}, False),
+        ("word", "a", True), ("word", "c", False),
         ("maybe", Restorable, False), ("word", None, False),
     ],
 )  # fmt: skip
