@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.jit import kernel, part
+from penstock.engine.kernels.base.jit import kernel, part
 
 from .streams import Stream
 

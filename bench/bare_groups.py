@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.jit import expand, kernel
+from penstock.engine.kernels.base.jit import expand, kernel
 
 from .bare import bucket_of
 from .streams import Stream

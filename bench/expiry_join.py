@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.batch import Batch
-from penstock.engine.operators.change_join import ChangeJoin
-from penstock.engine.plan import ChangeJoinNode, SourceNode
-from penstock.engine.queue import Queue
-from penstock.engine.types import SqlType
+from penstock.engine.changes.change_join import ChangeJoin
+from penstock.engine.flow.queue import Queue
+from penstock.engine.plan.plan import ChangeJoinNode, SourceNode
+from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.types import SqlType
 
 from .expiry_trials import Side
 

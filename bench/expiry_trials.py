@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.api import Engine, Query
-from penstock.engine.delays import Delays
+from penstock.engine.flow.delays import Delays
 
 from .streams import cut_by_time
 

@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from random import Random
 
-from penstock.optimizer.optimize_hopping import Search
-from penstock.optimizer.weights import Weights, load
+from penstock.optimizer.costs.weights import Weights, load
+from penstock.optimizer.hopping.optimize_hopping import Search
 
 from .random_plans import random_prices, random_query
 

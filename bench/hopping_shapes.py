@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.optimizer.weights import load
+from penstock.optimizer.costs.weights import load
 
 from .hopping_drawing import draw_searches, draw_shapes
 from .hopping_modes import FIXED_HOP_S, Point, keep, load_of, text

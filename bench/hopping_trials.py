@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.api import Engine
-from penstock.optimizer.write_shape import write_shape
+from penstock.optimizer.plan.write_shape import write_shape
 
 from .outcome import Outcome
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from penstock.optimizer.weights import Weights
+from penstock.optimizer.costs.weights import Weights
 
 from .bare import BareJoin, NestedLoop
 from .drive import Cuts, Feed, contestant, push_all, start

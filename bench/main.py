@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.rows.errors import UsageError, did_you_mean
 
 from .outcome import Outcome
 from .report import save, show
@@ -22,7 +22,7 @@ EXTRA = ("duckdb", "polars", "matplotlib")
 
 def run_join(quick: bool, out: Path, tell: Tell) -> Outcome:
     """One window join: bare loops, DuckDB, Polars, the paper's figures, memory."""
-    from penstock.optimizer.calibrate import calibrate
+    from penstock.optimizer.calibrate.calibrate import calibrate
 
     from .join import FULL, QUICK, bench_join
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.optimizer.cost import Direction, direction_cost
-from penstock.optimizer.weights import Weights
+from penstock.optimizer.costs.cost import Direction, direction_cost
+from penstock.optimizer.costs.weights import Weights
 
 from .drive import start
 from .streams import VALUES

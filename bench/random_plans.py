@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
-from penstock.engine.types import SqlType
-from penstock.optimizer.assign_modes import Pricer
-from penstock.optimizer.bind import bind_query
-from penstock.optimizer.catalog import Catalog, ColumnDef, StreamDef
-from penstock.optimizer.estimate_flows import Estimates
-from penstock.optimizer.hopping_cost import HoppingCosts
-from penstock.optimizer.logical import Join, Query, SetOperation, nodes_of
-from penstock.optimizer.parse import parse_query
-from penstock.optimizer.statistics import Rates
-from penstock.optimizer.weights import Weights
+from penstock.engine.rows.types import SqlType
+from penstock.optimizer.bind.bind import bind_query
+from penstock.optimizer.bind.catalog import Catalog, ColumnDef, StreamDef
+from penstock.optimizer.costs.statistics import Rates
+from penstock.optimizer.costs.weights import Weights
+from penstock.optimizer.hopping.assign_modes import Pricer
+from penstock.optimizer.hopping.estimate_flows import Estimates
+from penstock.optimizer.hopping.hopping_cost import HoppingCosts
+from penstock.optimizer.read.parse import parse_query
+from penstock.optimizer.tree.logical import Join, Query, SetOperation, nodes_of
 
 STREAMS = "abcdefgh"
 

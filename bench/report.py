@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from penstock.optimizer.calibrate import machine
+from penstock.optimizer.calibrate.calibrate import machine
 
 from .outcome import Line, Outcome
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.api import Engine, Query
-from penstock.engine.chain import ChainGroup
+from penstock.engine.chain.chain import ChainGroup
 
 from .drive import Feed
 from .sharing_peers import Ask, Tally

@@ -24,7 +24,7 @@ def bench(names: tuple[str, ...], quick: bool, out: Path) -> None:
     """Run the benchmarks, all or those named."""
     import importlib.util
 
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:

@@ -18,8 +18,8 @@ def calibrate() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from penstock.optimizer.calibrate import calibrate as measure
-    from penstock.optimizer.weights import save
+    from penstock.optimizer.calibrate.calibrate import calibrate as measure
+    from penstock.optimizer.costs.weights import save
 
     from .session import note
 

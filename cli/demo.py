@@ -97,7 +97,7 @@ class FastRun:
 def prepare(folder: Path) -> int:
     """Writes the files into a folder of their own; returns how many rows that is."""
     from penstock.connectors.writing import writing
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     from .demo_data import QUERIES, write_demo
 

@@ -9,7 +9,7 @@ from functools import partial
 from penstock.api import Engine
 from penstock.connectors.batch import NO_TIME, Batch
 from penstock.connectors.merge import Beside, Step
-from penstock.engine.errors import DataError, HopsError, PenstockError, StoppedError
+from penstock.engine.rows.errors import DataError, HopsError, PenstockError, StoppedError
 
 from .session import note, streams_read
 

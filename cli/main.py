@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from penstock.connectors.writing import write_error
-from penstock.engine.errors import DataError, FileError, PenstockError, did_you_mean
+from penstock.engine.rows.errors import DataError, FileError, PenstockError, did_you_mean
 
 from .entry import begin_command
 

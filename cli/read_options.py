@@ -58,7 +58,7 @@ def make_rules(
     from penstock.connectors.bad_rows import BadRows
     from penstock.connectors.blocks import DEFAULT_LIMIT, RecordLimit
     from penstock.connectors.read_rules import ReadRules
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     if bad_rows is not None:
         if on_bad_row != "skip":

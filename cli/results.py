@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.compile_notice import compile_notice
 from penstock.connectors.json_text import to_json_lines
-from penstock.engine.errors import PenstockError
+from penstock.engine.rows.errors import PenstockError
 
 from .flushing import Flushing
 from .interrupts import Interrupts

@@ -94,7 +94,7 @@ def run(
 
     Without -o, results go to standard output, one JSON object per line, with the query's name.
     """
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     from .drive import Driver
     from .interrupts import Interrupts
@@ -154,7 +154,7 @@ def run(
 
 def check_folder(output: str) -> None:
     """Whoever names a file after -o is told what to write instead."""
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     if os.path.isdir(output):
         return
@@ -168,7 +168,7 @@ def check_folder(output: str) -> None:
 
 def refuse_no_input(engine: Engine) -> None:
     """Without any -i, streams that queries read were forgotten, not meant to be empty."""
-    from penstock.engine.errors import UsageError
+    from penstock.engine.rows.errors import UsageError
 
     from .session import streams_read
 

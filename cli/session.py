@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.compile_notice import compile_notice
-from penstock.engine.errors import PenstockWarning, QueryError, UsageError, did_you_mean
+from penstock.engine.rows.errors import PenstockWarning, QueryError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from penstock.api import Engine
     from penstock.connectors.files_read import FilesRead
     from penstock.connectors.merge import Feed
     from penstock.connectors.read_rules import ReadRules
-    from penstock.engine.time_units import TimeUnit
+    from penstock.engine.intake.time_units import TimeUnit
 
 STANDARD_INPUT = "-"
 SQL_TEXT = re.compile(r"\s*(CREATE|SELECT|WITH|DROP)\s", re.IGNORECASE)
@@ -131,7 +131,7 @@ def find_files_read(engine: Engine, queries: str, inputs: Sequence[str]) -> File
 
 def match_units(engine: Engine, units: Sequence[str]) -> dict[str, TimeUnit]:
     """What every `--time-unit` says, by the declared name of its stream or table."""
-    from penstock.engine.time_units import UNIT_WORDS
+    from penstock.engine.intake.time_units import UNIT_WORDS
 
     declared = {name.lower(): name for name in (*engine.streams, *engine.tables)}
     found: dict[str, TimeUnit] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.engine.errors import DataError
+from penstock.engine.rows.errors import DataError
 
 from .quoted_records import end_by_fields, is_open, last_record_end, opens_fields
 from .sizes import show_bytes

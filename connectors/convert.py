@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.engine import convert
-from penstock.engine.errors import DataError, SchemaError, did_you_mean
-from penstock.engine.match_columns import fitting_columns
-from penstock.engine.parse_column import parse_times
-from penstock.engine.time_units import TimeUnit, unit_of
-from penstock.engine.types import SqlType, from_arrow
+from penstock.engine.intake import convert
+from penstock.engine.intake.match_columns import fitting_columns
+from penstock.engine.intake.parse_column import parse_times
+from penstock.engine.intake.time_units import TimeUnit, unit_of
+from penstock.engine.rows.errors import DataError, SchemaError, did_you_mean
+from penstock.engine.rows.types import SqlType, from_arrow
 
 __all__ = [
     "check_types",

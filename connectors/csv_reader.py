@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.errors import DataError, FileError, SchemaError
+from penstock.engine.rows.errors import DataError, FileError, SchemaError
 
 from .batch import Int64s
 from .blocks import Rest, cut_blocks

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .source import STANDARD_INPUT, show_path
 

@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.errors import DataError, UsageError
-from penstock.engine.time_units import doubt_unit, unit_of
-from penstock.engine.types import SqlType
+from penstock.engine.intake.time_units import doubt_unit, unit_of
+from penstock.engine.rows.errors import DataError, UsageError
+from penstock.engine.rows.types import SqlType
 
 from .bad_rows import BadRows, convert_good, show_row
 from .batch import NO_TIME, Batch, Int64s, running_times

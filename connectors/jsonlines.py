@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.convert import wanted
-from penstock.engine.errors import DataError, FileError
-from penstock.engine.sound import shorten
-from penstock.engine.time_units import unit_of
-from penstock.engine.types import SqlType
+from penstock.engine.intake.convert import wanted
+from penstock.engine.intake.sound import shorten
+from penstock.engine.intake.time_units import unit_of
+from penstock.engine.rows.errors import DataError, FileError
+from penstock.engine.rows.types import SqlType
 
 from .batch import Int64s
 from .blocks import Rest, cut_blocks

@@ -10,9 +10,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from penstock.api import Engine
-from penstock.engine.errors import DataError, UsageError
-from penstock.engine.time_units import UNIT_WORDS, TimeUnit, unit_of, with_unit
-from penstock.engine.types import SqlType
+from penstock.engine.intake.time_units import UNIT_WORDS, TimeUnit, unit_of, with_unit
+from penstock.engine.rows.errors import DataError, UsageError
+from penstock.engine.rows.types import SqlType
 
 from .batch import Batch
 from .convert import sql_type

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.write_whole import open_part, remove_leftovers, sync_folder
+from penstock.engine.checkpoints.write_whole import open_part, remove_leftovers, sync_folder
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 32 << 20  # of wide rows

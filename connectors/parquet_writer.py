@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.write_whole import sync_folder
+from penstock.engine.checkpoints.write_whole import sync_folder
 
 from .parquet_part import ParquetPart
 from .segments import merge_segments, remove_segments, segment

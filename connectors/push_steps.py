@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.api import Engine
-from penstock.engine.errors import HopsError
+from penstock.engine.rows.errors import HopsError
 
 
 def push_in_steps(engine: Engine, stream: str, rows: pa.Table) -> None:

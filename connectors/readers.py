@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.errors import FileError
+from penstock.engine.rows.errors import FileError
 
 from .batch import Int64s
 from .convert import check_types, match_columns

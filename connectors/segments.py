@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.engine.write_whole import remove_leftovers, sync_folder
+from penstock.engine.checkpoints.write_whole import remove_leftovers, sync_folder
 
 from .parquet_part import ParquetPart
 from .source import file_error

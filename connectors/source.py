@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.errors import FileError
+from penstock.engine.rows.errors import FileError
 
 from .live import STANDARD_INPUT, LiveFile, is_live, open_live
 

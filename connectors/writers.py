@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .files_read import FilesRead, refuse_same
 from .parquet_part import GROUP_ROWS

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.engine.errors import FileError
+from penstock.engine.rows.errors import FileError
 
 from .source import file_error
 

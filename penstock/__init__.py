@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import (
+from penstock.engine.rows.errors import (
     AheadError,
     BindError,
     CheckpointError,
@@ -24,8 +24,8 @@ from penstock.engine.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.api import Engine
-    from penstock.query import Query
+    from .api import Engine
+    from .query import Query
 
 __version__ = "0.1.0"
 
@@ -59,7 +59,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for known
         """What needs Arrow is loaded when it is asked for: the command line answers an interrupt before."""
         if name not in ("Engine", "Query"):
             raise AttributeError(f"module `penstock` has no attribute `{name}`")
-        from penstock.api import Engine, Query
+        from .api import Engine, Query
 
         globals().update(Engine=Engine, Query=Query)
         return globals()[name]

@@ -14,17 +14,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.engine.build_operator import IncrementalNode
-from penstock.engine.plan import ChangeJoinNode, LifetimeNode
-from penstock.engine.plan_parts import plan_nodes
+from penstock.engine.plan.plan import ChangeJoinNode, LifetimeNode
+from penstock.engine.plan.plan_parts import plan_nodes
+from penstock.engine.running.build_operator import IncrementalNode
 
 if TYPE_CHECKING:
-    from penstock.api import Engine
-    from penstock.engine.build_operator import Approach
-    from penstock.engine.plan import PlanNode
-    from penstock.optimizer.assign_modes import Assigned
-    from penstock.optimizer.plan_query import Planned
-    from penstock.query import Forced, Query
+    from penstock.engine.plan.plan import PlanNode
+    from penstock.engine.running.build_operator import Approach
+    from penstock.optimizer.hopping.assign_modes import Assigned
+    from penstock.optimizer.plan.plan_query import Planned
+
+    from .api import Engine
+    from .query import Forced, Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
 MOST_ROWS = (
@@ -110,7 +111,7 @@ class Adapter:
             return plan
         if not keeps_rows(plan):
             return plan
-        from penstock.optimizer.share_windows import (
+        from penstock.optimizer.share.share_windows import (
             is_better_alone,
             readers_of,
             share_windows,
@@ -137,7 +138,7 @@ class Adapter:
             return
         if not keeps_rows(alone.node):
             return
-        from penstock.optimizer.share_windows import readers_of, share_windows, shared_streams
+        from penstock.optimizer.share.share_windows import readers_of, share_windows, shared_streams
 
         windows = Windows(shared_streams(share_windows(alone.node)), readers_of(alone.node))
         if not windows.streams:
@@ -160,7 +161,7 @@ class Adapter:
 
     def _go_over(self, query: Query) -> None:
         """Let a query keep its rows in common with others, as soon as they are there."""
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.explain.completeness import complete_from
 
         engine, runtime = self._engine, self._engine._runtime
         if runtime.is_replanned(query.name):
@@ -221,7 +222,7 @@ class Adapter:
 
     def _look_at_modes_of(self, query: Query) -> None:
         """Let a hopping query run in other modes, if those are clearly cheaper."""
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.explain.completeness import complete_from
 
         engine, pipeline = self._engine, query._pipeline
         decided, watch = query._how(), query._watch
@@ -241,8 +242,8 @@ class Adapter:
 
     def _look_at_expiry_of(self, query: Query) -> None:
         """Let a query hear of expiry in another way, if that is clearly cheaper."""
-        from penstock.optimizer.choose_expiry import choose_expiry
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.explain.completeness import complete_from
+        from penstock.optimizer.plan.choose_expiry import choose_expiry
 
         engine, pipeline = self._engine, query._pipeline
         if pipeline.error is not None:

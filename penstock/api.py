@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.errors import BindError, HopsError, UnsupportedError, UsageError, did_you_mean
-from penstock.engine.types import ARROW_TYPES
-from penstock.query import Forced, Queries, Query
-from penstock.turns import DEADLOCK_AFTER_S, Turns, between, change, turn
+from penstock.engine.rows.errors import BindError, HopsError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.rows.types import ARROW_TYPES
+
+from .query import Forced, Queries, Query
+from .turns import DEADLOCK_AFTER_S, Turns, between, change, turn
 
 if TYPE_CHECKING:
-    from penstock.engine.build_operator import Approach
-    from penstock.engine.scheduler import Scheduler
-    from penstock.optimizer import logical, statements
-    from penstock.optimizer.catalog import Catalog, StreamDef, TableDef
-    from penstock.optimizer.optimize_hopping import Decide
-    from penstock.optimizer.plan_query import Planned
-    from penstock.optimizer.weights import Weights
+    from penstock.engine.flow.scheduler import Scheduler
+    from penstock.engine.running.build_operator import Approach
+    from penstock.optimizer.bind.catalog import Catalog, StreamDef, TableDef
+    from penstock.optimizer.costs.weights import Weights
+    from penstock.optimizer.hopping.optimize_hopping import Decide
+    from penstock.optimizer.plan.plan_query import Planned
+    from penstock.optimizer.read import statements
+    from penstock.optimizer.tree import logical
 
 
 class Engine:
@@ -66,15 +68,16 @@ class Engine:
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
-        from penstock.adapt import Adapter
-        from penstock.compile_notice import compile_notice
-        from penstock.engine.runtime import Runtime
-        from penstock.optimizer.arrange_joins import Arranger
-        from penstock.optimizer.catalog import Catalog
-        from penstock.optimizer.statistics import Rates
-        from penstock.optimizer.weights import load
-        from penstock.options import check_forced, check_option, check_seconds
-        from penstock.running_clock import RunningClock
+        from penstock.engine.running.runtime import Runtime
+        from penstock.optimizer.bind.catalog import Catalog
+        from penstock.optimizer.costs.statistics import Rates
+        from penstock.optimizer.costs.weights import load
+        from penstock.optimizer.share.arrange_joins import Arranger
+
+        from .adapt import Adapter
+        from .compile_notice import compile_notice
+        from .options import check_forced, check_option, check_seconds
+        from .running_clock import RunningClock
 
         compile_notice.listen()
         self._forced = check_forced(
@@ -106,14 +109,14 @@ class Engine:
 
     def execute(self, sql: str) -> None:
         """Run any number of statements; if one is wrong, none has any effect."""
-        from penstock.optimizer.parse import parse_script
+        from penstock.optimizer.read.parse import parse_script
 
         require_text("statements", sql)
         self._execute(parse_script(sql))
 
     @change
     def _execute(self, script: Sequence[statements.Statement]) -> None:
-        from penstock.script import run_script
+        from .script import run_script
 
         run_script(self, script)
 
@@ -135,8 +138,9 @@ class Engine:
         The others are the engine's keywords, for this query: it shares joins with those that force the same.
         A subscriber is given a query that begins when the running call is done.
         """
-        from penstock.optimizer.parse import parse_query
-        from penstock.options import check_forced
+        from penstock.optimizer.read.parse import parse_query
+
+        from .options import check_forced
 
         require_text("the text of a query", sql)
         if name is not None:
@@ -168,8 +172,9 @@ class Engine:
         is_named: bool,
     ) -> None:
         """Start a query that somebody holds already; `asked` was forced of it alone."""
-        from penstock.optimizer.bind import bind_query
-        from penstock.options import refuse_unused
+        from penstock.optimizer.bind.bind import bind_query
+
+        from .options import refuse_unused
 
         try:
             self._refuse_closed("a query can be started")
@@ -247,7 +252,7 @@ class Engine:
     @turn
     def partition_key(self, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """The column by which each stream can be split over engines, for all queries; some may be given."""
-        from penstock.optimizer.find_partition_key import find_partition_key
+        from penstock.optimizer.split.find_partition_key import find_partition_key
 
         bound = {name: query._bound for name, query in self._queries.items()}
         fixed = {self._stream(name).name: column for name, column in (given or {}).items()}
@@ -262,7 +267,7 @@ class Engine:
         TakenError when all are taken in, if they stopped a query or a subscriber raised.
         """
         if not isinstance(data, pa.Table):
-            from penstock.inputs import to_table
+            from .inputs import to_table
 
             data = to_table(data, stream)
         self._push(stream, data)
@@ -277,7 +282,7 @@ class Engine:
     @change
     def advance(self, ts: int | datetime.datetime, stream: str | None = None) -> None:
         """Time has come this far on every stream, or on the one named, with or without rows."""
-        from penstock.inputs import to_microseconds
+        from .inputs import to_microseconds
 
         self._refuse_closed("time can be advanced")
         name = None if stream is None else self._stream(stream).name
@@ -308,10 +313,10 @@ class Engine:
     @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
-        from penstock.engine.waiting import find_waiting
-        from penstock.optimizer.description import write_json, write_tree
-        from penstock.optimizer.explain import Explainer
-        from penstock.optimizer.explain_sharing import SharedJoins
+        from penstock.engine.running.waiting import find_waiting
+        from penstock.optimizer.explain.description import write_json, write_tree
+        from penstock.optimizer.explain.explain import Explainer
+        from penstock.optimizer.explain.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
         explainer = Explainer(self._rates, self._weights, analyze, shared.take, shared.others_by_kind)
@@ -336,14 +341,14 @@ class Engine:
     @turn
     def stats(self) -> dict[str, Any]:
         """Per stream and per operator: rows in and out, state rows and bytes, queue length, busy time."""
-        from penstock.stats import collect_stats
+        from .stats import collect_stats
 
         return collect_stats(self._runtime)
 
     @turn
     def dropped(self) -> dict[str, tuple[int, int]]:
         """Of each stream, how many rows were dropped as late, and as too far ahead: a part of `stats`."""
-        from penstock.stats import rows_dropped
+        from .stats import rows_dropped
 
         return rows_dropped(self._runtime)
 
@@ -372,7 +377,7 @@ class Engine:
 
         Subscribers are not part of it: subscribe again after `restore`. `note`: a few values to find again.
         """
-        from penstock.engine.checkpoint import write_file
+        from penstock.engine.checkpoints.checkpoint import write_file
 
         write_file(path, self._dump(note))
 
@@ -384,7 +389,7 @@ class Engine:
     @staticmethod
     def restore(path: str | os.PathLike[str]) -> Engine:
         """An engine as it was when `checkpoint` wrote the file; raises CheckpointError."""
-        from penstock.engine.checkpoint import read_file
+        from penstock.engine.checkpoints.checkpoint import read_file
 
         return Engine._load(read_file(path), str(path))
 
@@ -434,15 +439,15 @@ class Engine:
 
     def _dump(self, note: Mapping[str, Any] | None) -> list[Any]:
         from penstock import __version__
-        from penstock.engine.checkpoint import dump
+        from penstock.engine.checkpoints.checkpoint import dump
 
         return dump(self, {} if note is None else note, __version__)
 
     @staticmethod
     def _load(data: bytes, source: str) -> Engine:
         from penstock import __version__
-        from penstock.engine.checkpoint import load
-        from penstock.engine.errors import CheckpointError
+        from penstock.engine.checkpoints.checkpoint import load
+        from penstock.engine.rows.errors import CheckpointError
 
         engine, note = load(data, __version__, source)
         if not isinstance(engine, Engine):
@@ -469,13 +474,13 @@ class Engine:
     ) -> Planned:
         from dataclasses import replace
 
-        from penstock.engine.plan import JoinNode
-        from penstock.optimizer.choose_expiry import first_expiry
-        from penstock.optimizer.choose_indexes import choose_indexes
-        from penstock.optimizer.plan_query import plan_query
-        from penstock.optimizer.share_joins import JoinForm, share_joins
-        from penstock.optimizer.share_selects import share_selects
-        from penstock.optimizer.statistics import estimate_join
+        from penstock.engine.plan.plan import JoinNode
+        from penstock.optimizer.costs.statistics import estimate_join
+        from penstock.optimizer.plan.choose_expiry import first_expiry
+        from penstock.optimizer.plan.choose_indexes import choose_indexes
+        from penstock.optimizer.plan.plan_query import plan_query
+        from penstock.optimizer.share.share_joins import JoinForm, share_joins
+        from penstock.optimizer.share.share_selects import share_selects
 
         forced = forced or self._forced
 
@@ -485,7 +490,7 @@ class Engine:
         usual = self._forced.sharing, self._forced.index
         form = JoinForm.of(name, forced.sharing, forced.index, usual)
         if decide is None and bound.hop is not None:
-            from penstock.optimizer.optimize_hopping import HoppingOptimizer, strategy_of
+            from penstock.optimizer.hopping.optimize_hopping import HoppingOptimizer, strategy_of
 
             decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
         try:
@@ -538,9 +543,9 @@ class Engine:
         self._runtime.give_first(pipeline)
 
     def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:
-        from penstock.engine.window import MAX_TS
-        from penstock.optimizer.completeness import complete_from
-        from penstock.optimizer.plan_query import is_incremental
+        from penstock.engine.rows.window import MAX_TS
+        from penstock.optimizer.explain.completeness import complete_from
+        from penstock.optimizer.plan.plan_query import is_incremental
 
         query = self._queries[name.lower()]
         query._bound = bound
@@ -559,9 +564,9 @@ class Engine:
         )
 
     def _declare(self, relation: StreamDef | TableDef) -> None:
-        from penstock.engine.ingest import StreamSchema
-        from penstock.engine.static_table import StaticTable
-        from penstock.optimizer.catalog import StreamDef
+        from penstock.engine.intake.ingest import StreamSchema
+        from penstock.engine.intake.static_table import StaticTable
+        from penstock.optimizer.bind.catalog import StreamDef
 
         self._catalog.add(relation)
         names = tuple(column.name for column in relation.columns)
@@ -628,7 +633,7 @@ class Engine:
             self._count_lateness(query, 1)
 
     def _stream(self, name: str) -> StreamDef:
-        from penstock.optimizer.catalog import StreamDef
+        from penstock.optimizer.bind.catalog import StreamDef
 
         found = self._relation(name)
         if not isinstance(found, StreamDef):

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.engine.errors import UsageError
-from penstock.engine.expression import write_duration
-from penstock.engine.time_units import unit_of
-from penstock.optimizer.columns_read import columns_read
-from penstock.optimizer.logical import StreamScan, nodes_of
-from penstock.optimizer.same_text import bare_text, is_same_text
+from penstock.engine.expressions.expression import write_duration
+from penstock.engine.intake.time_units import unit_of
+from penstock.engine.rows.errors import UsageError
+from penstock.optimizer.read.same_text import bare_text, is_same_text
+from penstock.optimizer.tree.columns_read import columns_read
+from penstock.optimizer.tree.logical import StreamScan, nodes_of
 
 if TYPE_CHECKING:
-    from penstock.api import Engine
-    from penstock.query import Query
+    from .api import Engine
+    from .query import Query
 
 APPLIED = ("late", "deadlock_after_s")
 """Options that an engine can take on at any time."""

@@ -25,7 +25,7 @@ class CompileNotice:
 
     def listen(self) -> None:
         """Be told of compilations from now on; loads Numba, which an engine does anyway."""
-        from penstock.engine.kernels.jit import on_compile
+        from penstock.engine.kernels.base.jit import on_compile
 
         with self._beginning:
             if not self._is_listening:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.errors import SchemaError, UsageError
-from penstock.engine.window import MAX_TS
+from penstock.engine.rows.errors import SchemaError, UsageError
+from penstock.engine.rows.window import MAX_TS
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.errors import UsageError, did_you_mean
 from penstock.engine.indexes.build import INDEX_KINDS
+from penstock.engine.rows.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from penstock.engine.plan import PlanNode
-    from penstock.query import Forced
+    from penstock.engine.plan.plan import PlanNode
+
+    from .query import Forced
 
 KNOWN = {
     "sharing": ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain", "chain-cpu"),
@@ -53,9 +54,9 @@ def check_forced(usual: Forced, **asked: Any) -> Forced:
 
 def refuse_unused(asked: Mapping[str, object], plan: PlanNode) -> None:
     """What a query forces must be its to choose; with `auto`, and with `unshared`, it may be of no effect."""
-    from penstock.engine.build_operator import IncrementalNode
-    from penstock.engine.plan import CommonJoin, CommonManyJoin, MemberNode
-    from penstock.engine.plan_parts import plan_nodes
+    from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, MemberNode
+    from penstock.engine.plan.plan_parts import plan_nodes
+    from penstock.engine.running.build_operator import IncrementalNode
 
     nodes = list(plan_nodes(plan))
     joins = [type(node.common) for node in nodes if isinstance(node, MemberNode)]

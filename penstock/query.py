@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.engine.errors import UsageError, did_you_mean
-from penstock.turns import Turns, change, turn
+from penstock.engine.rows.errors import UsageError, did_you_mean
+
+from .turns import Turns, change, turn
 
 if TYPE_CHECKING:
-    from penstock.api import Engine
-    from penstock.engine.pipeline import Pipeline
-    from penstock.engine.plan import PlanNode
-    from penstock.optimizer import logical
-    from penstock.optimizer.optimize_hopping import HoppingPlan
-    from penstock.optimizer.reassign_modes import Watch
+    from penstock.engine.plan.plan import PlanNode
+    from penstock.engine.running.pipeline import Pipeline
+    from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
+    from penstock.optimizer.hopping.reassign_modes import Watch
+    from penstock.optimizer.tree import logical
+
+    from .api import Engine
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
@@ -91,7 +93,7 @@ class Query:
         """Run as was decided; modes that were not forced may be changed while it runs."""
         self._decided, self._next_decided, self._watch = decided, None, None
         if decided is not None:
-            from penstock.optimizer.reassign_modes import Watch
+            from penstock.optimizer.hopping.reassign_modes import Watch
 
             self._watch = Watch()
 
@@ -112,7 +114,7 @@ class Query:
     @turn
     def streams(self) -> tuple[str, ...]:
         """The streams it reads."""
-        from penstock.optimizer.logical import streams_of
+        from penstock.optimizer.tree.logical import streams_of
 
         self._require_begun()
         return streams_of(self._bound.root)
@@ -121,7 +123,7 @@ class Query:
     @turn
     def tables(self) -> tuple[str, ...]:
         """The tables it reads."""
-        from penstock.optimizer.logical import tables_of
+        from penstock.optimizer.tree.logical import tables_of
 
         self._require_begun()
         return tables_of(self._bound.root)
@@ -143,7 +145,7 @@ class Query:
     @turn
     def complete_from(self) -> datetime.datetime | None:
         """From when on the answers are exact (UTC); None: from the start, NEVER (datetime.max): not yet."""
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.explain.completeness import complete_from
 
         if self._not_begun:
             return NEVER
@@ -199,7 +201,7 @@ class Query:
 
     def _keep_complete_from(self) -> None:
         """Another plan of the same answer is to come."""
-        from penstock.optimizer.completeness import complete_from
+        from penstock.optimizer.explain.completeness import complete_from
 
         if self._replanned_from is None:
             self._replanned_from = (complete_from(self._pipeline),)

@@ -9,16 +9,16 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import BindError, did_you_mean
-from penstock.optimizer import statements as written
-from penstock.optimizer.alter_windows import with_window
-from penstock.optimizer.bind import bind_query, bind_relation
-from penstock.optimizer.logical import Query
-from penstock.optimizer.plan_query import refuse_alter
-from penstock.optimizer.source import fail
+from penstock.engine.rows.errors import BindError, did_you_mean
+from penstock.optimizer.bind.alter_windows import with_window
+from penstock.optimizer.bind.bind import bind_query, bind_relation
+from penstock.optimizer.plan.plan_query import refuse_alter
+from penstock.optimizer.read import statements as written
+from penstock.optimizer.read.source import fail
+from penstock.optimizer.tree.logical import Query
 
 if TYPE_CHECKING:
-    from penstock.api import Engine
+    from .api import Engine
 
 
 def run_script(engine: Engine, statements: Sequence[written.Statement]) -> None:

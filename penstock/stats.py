@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from penstock.engine.ingest import Ingest
-from penstock.engine.member import Member
-from penstock.engine.operator import Operator
-from penstock.engine.operators.hop_answer import HopAnswer
-from penstock.engine.operators.join import WindowJoin
-from penstock.engine.operators.sink import Sink
-from penstock.engine.pipeline import Pipeline
-from penstock.engine.queue import BEGINNING
-from penstock.engine.runtime import Runtime
-from penstock.engine.waiting import find_waiting
+from penstock.engine.flow.operator import Operator
+from penstock.engine.flow.queue import BEGINNING
+from penstock.engine.hopping.hop_answer import HopAnswer
+from penstock.engine.intake.ingest import Ingest
+from penstock.engine.joins.join import WindowJoin
+from penstock.engine.members.member import Member
+from penstock.engine.results.sink import Sink
+from penstock.engine.running.pipeline import Pipeline
+from penstock.engine.running.runtime import Runtime
+from penstock.engine.running.waiting import find_waiting
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:

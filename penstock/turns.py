@@ -28,7 +28,7 @@ from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from penstock.engine.errors import (
+from penstock.engine.rows.errors import (
     DeadlockError,
     PenstockError,
     StoppedError,
@@ -39,7 +39,7 @@ from penstock.engine.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.engine.runtime import Runtime
+    from penstock.engine.running.runtime import Runtime
 
 DEADLOCK_AFTER_S = 60.0
 LONGEST_CHAIN = 1_000  # calls, each asked for while the one before was worked

@@ -43,10 +43,9 @@ from mypy.types import (
     get_proper_type,
 )
 
-from penstock.engine import checkpoint, object_graph
-from penstock.engine.array_memory import Room
-from penstock.engine.object_graph import attributes_of, has_own_state, is_value
-from penstock.engine.restorable import (
+from penstock.engine.checkpoints import checkpoint, object_graph
+from penstock.engine.checkpoints.object_graph import attributes_of, has_own_state, is_value
+from penstock.engine.restoring.restorable import (
     ARROW,
     MANY,
     PACKAGE,
@@ -59,6 +58,7 @@ from penstock.engine.restorable import (
     name_of,
     unfolded,
 )
+from penstock.engine.rows.array_memory import Room
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "engine" / "restorable.txt"
@@ -67,7 +67,7 @@ ROOT = "penstock.api.Engine"
 HOLDERS = tuple(
     f"{PACKAGE}{one}" for one in ("engine.", "optimizer.", "adapt", "api", "query", "running_clock")
 )
-NEVER_KEPT = {"penstock.api.Engine._turns", "penstock.engine.array_memory.Room"}
+NEVER_KEPT = {"penstock.api.Engine._turns", "penstock.engine.rows.array_memory.Room"}
 SEQUENCES = {"typing.Sequence", "typing.Collection", "typing.Iterable", "typing.Container"}
 NAMES = {
     "builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool", "builtins.str": "str",

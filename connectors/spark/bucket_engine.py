@@ -22,7 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
 from penstock.api import Engine
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .at_hand import EnginesAtHand
 from .bucket_state import BucketState, Head, Step

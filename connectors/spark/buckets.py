@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.fingerprint import fingerprint
-from penstock.engine.types import SqlType
+from penstock.engine.keys.fingerprint import fingerprint
+from penstock.engine.rows.types import SqlType
 
 SPREAD = 201_600  # 2^7 * 3^2 * 5^2 * 7: a multiple of 1 to 10, of 12, 16, 32, 64, 100, 128 and of 200
 MOST = 4096

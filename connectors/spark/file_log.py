@@ -15,9 +15,9 @@ from pathlib import Path
 
 from penstock.connectors.inputs import expand
 from penstock.connectors.source import file_error
-from penstock.engine.errors import FileError, UsageError
-from penstock.engine.write_whole import write_whole
-from penstock.optimizer.same_text import is_same_text
+from penstock.engine.checkpoints.write_whole import write_whole
+from penstock.engine.rows.errors import FileError, UsageError
+from penstock.optimizer.read.same_text import is_same_text
 
 NAME = "files.json"
 

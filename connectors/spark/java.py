@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 
-from penstock.engine.errors import UsageError
-from penstock.optimizer.weights import folder
+from penstock.engine.rows.errors import UsageError
+from penstock.optimizer.costs.weights import folder
 
 LEAST = 17
 

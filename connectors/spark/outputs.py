@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.rows.errors import UsageError, did_you_mean
 
 from .schema import label_instants
 from .state_folder import path_of_file

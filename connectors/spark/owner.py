@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .state_folder import StateFolder
 

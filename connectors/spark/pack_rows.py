@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.declared import Declared
-from penstock.engine.types import SqlType
+from penstock.engine.intake.declared import Declared
+from penstock.engine.rows.types import SqlType
 
 from .buckets import bucket_names, bucket_of
 from .schema import INSTANT, label_instants

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api import Engine, Query
-from penstock.engine.errors import QueryError, UsageError, did_you_mean
+from penstock.engine.rows.errors import QueryError, UsageError, did_you_mean
 
 from .state_folder import SCHEME, path_of_file
 

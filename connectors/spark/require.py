@@ -6,7 +6,7 @@ import importlib.util
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 LEAST = (4, 2)  # the first whose streams of a Python source have read limits
 BESIDE = ("pandas", "google.protobuf")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .owner import Claim
 from .state_folder import LocalFolder, open_folder

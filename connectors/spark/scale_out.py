@@ -4,7 +4,7 @@
             mapInArrow                       transformWithState         `ScaledOut.of` unpacks one query's
 
 Every engine has all queries and shares their work as any engine does; it sees the rows of its keys alone.
-Which column is the key follows from the queries (optimizer/find_partition_key.py), and those that cannot be
+Which column is the key follows from the queries (optimizer/split/find_partition_key.py), and those that cannot be
 split by it are refused. State is in Spark's state store, RocksDB, and Spark's checkpoint has it: after a
 crash, and when executors come and go, batches are given again, and results are as if nothing had happened.
 
@@ -33,7 +33,7 @@ from pyspark.sql import types as spark
 
 from penstock.api import Engine
 from penstock.carry_on import describe, timing
-from penstock.engine.errors import SchemaError, UsageError, did_you_mean
+from penstock.engine.rows.errors import SchemaError, UsageError, did_you_mean
 
 from .bucket_engine import BucketEngine
 from .buckets import MOST

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .outputs import check_columns, folder_name, is_plain_parquet, local_path
 from .pack_rows import QUERY, NamedUnpacker, unpack

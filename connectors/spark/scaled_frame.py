@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .buckets import SPREAD
 

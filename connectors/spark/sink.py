@@ -54,7 +54,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.connectors.push_steps import push_in_steps
-from penstock.engine.errors import UsageError
+from penstock.engine.rows.errors import UsageError
 
 from .at_hand import EnginesAtHand
 from .dropped import Dropped, dropped_by, warn

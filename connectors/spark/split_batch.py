@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.errors import DataError, UsageError
+from penstock.engine.rows.errors import DataError, UsageError
 
 from .dropped import with_time
 from .tag_streams import TAG

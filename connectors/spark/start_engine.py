@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.carry_on import carry_on
-from penstock.engine.errors import UsageError, did_you_mean
+from penstock.engine.rows.errors import UsageError, did_you_mean
 
 from .table_rows import check_rows
 

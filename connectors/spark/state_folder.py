@@ -19,9 +19,9 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.engine.array_memory import Buffer
-from penstock.engine.errors import UsageError
-from penstock.engine.write_whole import write_whole
+from penstock.engine.checkpoints.write_whole import write_whole
+from penstock.engine.rows.array_memory import Buffer
+from penstock.engine.rows.errors import UsageError
 
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")  # two letters at least
 SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.api import Engine
 from penstock.connectors.inputs import Input
-from penstock.engine.errors import UsageError
-from penstock.engine.fingerprint import fingerprint
+from penstock.engine.keys.fingerprint import fingerprint
+from penstock.engine.rows.errors import UsageError
 
 from .file_log import whole_files
 from .pack_rows import one_chunk

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from penstock.engine.errors import SchemaError, UsageError
-from penstock.engine.types import SqlType
+from penstock.engine.rows.errors import SchemaError, UsageError
+from penstock.engine.rows.types import SqlType
 
 from .schema import sql_type
 

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.btree import (
+from penstock.engine.kernels.base.node_size import BTREE_NODE
+from penstock.engine.kernels.indexes.btree import (
     HEIGHT,
     INNER_COLUMNS,
     INNER_FREE,
@@ -21,8 +22,8 @@ from ..kernels.btree import (
     ROOT,
     run_btree,
 )
-from ..kernels.node_size import BTREE_NODE
-from ..kernels.nodes import COUNT, IN_USE, NEXT, PREV, USED
+from penstock.engine.kernels.indexes.nodes import COUNT, IN_USE, NEXT, PREV, USED
+
 from .index import Probes
 from .tree import TreeIndex
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..kernels.cursor import PROBER, RESUME
+from penstock.engine.kernels.base.cursor import PROBER, RESUME
+
 from .index import Probes
 
 

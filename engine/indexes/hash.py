@@ -17,11 +17,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffer import RowBuffer
-from ..in_order import FAR, expect, size_of_two
-from ..kernels.find_rows import find_rows
-from ..kernels.hash import link_rows, run_hash
-from ..kernels.hash_rounds import (
+from penstock.engine.kernels.indexes.find_rows import find_rows
+from penstock.engine.kernels.indexes.hash_rounds import (
     count_cells,
     count_pairs,
     count_slices,
@@ -29,7 +26,11 @@ from ..kernels.hash_rounds import (
     count_young_cells,
     find_pairs,
 )
-from ..kernels.slices import Slices
+from penstock.engine.kernels.joins.slices import Slices
+from penstock.engine.kernels.rows.hash import link_rows, run_hash
+from penstock.engine.restoring.in_order import FAR, expect, size_of_two
+from penstock.engine.rows.buffer import RowBuffer
+
 from .check_probes import check_probes
 from .index import Probes
 

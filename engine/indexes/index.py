@@ -18,8 +18,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..in_order import FAR, expect, rising, within
-from ..kernels.cursor import CURSOR_SLOTS, DONE, PROBER
+from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE, PROBER
+from penstock.engine.restoring.in_order import FAR, expect, rising, within
 
 
 class Probes:

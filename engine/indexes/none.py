@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..in_order import FAR, expect
+from penstock.engine.restoring.in_order import FAR, expect
+
 from .index import Probes
 
 

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffer import RowBuffer
-from ..in_order import expect
-from ..kernels.scan import run_scan
+from penstock.engine.kernels.indexes.scan import run_scan
+from penstock.engine.restoring.in_order import expect
+from penstock.engine.rows.buffer import RowBuffer
+
 from .check_probes import check_probes
 from .index import Probes
 

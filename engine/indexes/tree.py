@@ -17,9 +17,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffer import RowBuffer
-from ..in_order import expect
-from ..kernels.nodes import (
+from penstock.engine.kernels.indexes.nodes import (
     COUNT,
     EXPIRED,
     FREE,
@@ -31,6 +29,9 @@ from ..kernels.nodes import (
     STATE_SLOTS,
     USED,
 )
+from penstock.engine.restoring.in_order import expect
+from penstock.engine.rows.buffer import RowBuffer
+
 from .check_probes import check_probes
 from .index import Probes
 

@@ -12,9 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..buffer import RowBuffer
-from ..in_order import expect
-from ..kernels.sorted_nodes import (
+from penstock.engine.kernels.indexes.sorted_nodes import (
     EXPIRED,
     HEIGHT,
     INSERTED,
@@ -28,7 +26,10 @@ from ..kernels.sorted_nodes import (
     USED,
     allocate_nodes,
 )
-from ..kernels.ttree import allocate_links, pack_ttree, run_ttree
+from penstock.engine.kernels.indexes.ttree import allocate_links, pack_ttree, run_ttree
+from penstock.engine.restoring.in_order import expect
+from penstock.engine.rows.buffer import RowBuffer
+
 from .check_probes import check_probes
 from .index import Probes
 

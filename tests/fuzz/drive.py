@@ -18,8 +18,8 @@ from oracle import Reference, plain, rows_of
 from test_changes_oracle import same
 
 import penstock
-from penstock.engine.scheduler import RoundRobin, Shuffled
-from penstock.optimizer.weights import SHIPPED, Weights, read
+from penstock.engine.flow.scheduler import RoundRobin, Shuffled
+from penstock.optimizer.costs.weights import SHIPPED, Weights, read
 from penstock.query import EPOCH, NEVER
 
 from .entry import Entrance, Row

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 import penstock
-from penstock.engine.errors import AheadError
+from penstock.engine.rows.errors import AheadError
 
 from .script import SCHEMA
 

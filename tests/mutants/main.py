@@ -1,6 +1,6 @@
 """A sample of mutants: each is one edit, tried in a process of its own by the tests that run the function.
 
-    python -m mutants.main [--sample 40] [--seed 1] [--only engine/operators/tally.py] [--seconds 60]
+    python -m mutants.main [--sample 40] [--seed 1] [--only engine/changes/tally.py] [--seconds 60]
 
 Ends with status 1 if one has survived that explained.txt does not name.
 """
@@ -27,11 +27,11 @@ from .edits import Edit, edits_of
 WORK = ROOT / ".mutants"
 EXPLAINED = Path(__file__).parent / "explained.txt"
 TARGETS = (
-    "engine/operators/*.py", "engine/indexes/*.py", "engine/queue.py", "engine/query_index.py",
-    "engine/member_index.py", "engine/member_sets.py", "engine/cell_counts.py", "engine/coverage.py",
-    "engine/lineage.py", "engine/dimension.py", "engine/roster.py", "engine/known_tags.py",
-    "engine/bag.py", "engine/groups.py", "engine/expiry_queue.py", "engine/hops.py", "engine/panes.py",
-    "engine/reorder.py", "engine/ingest.py", "engine/known_content.py", "engine/contents.py",
+    "engine/operators/*.py", "engine/indexes/*.py", "engine/flow/queue.py", "engine/members/query_index.py",
+    "engine/shelves/member_index.py", "engine/members/member_sets.py", "engine/members/cell_counts.py", "engine/shelves/coverage.py",
+    "engine/members/lineage.py", "engine/members/dimension.py", "engine/members/roster.py", "engine/members/known_tags.py",
+    "engine/changes/bag.py", "engine/changes/groups.py", "engine/rows/expiry_queue.py", "engine/rows/hops.py", "engine/panes/panes.py",
+    "engine/intake/reorder.py", "engine/intake/ingest.py", "engine/plan/known_content.py", "engine/running/contents.py",
     "engine/kernels/*.py",
 )  # fmt: skip
 LEFT_OUT = (

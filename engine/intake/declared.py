@@ -1,0 +1,119 @@
+"""The columns of a relation as declared, found in whatever table is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.engine.rows.batch import EIGHT_BYTES
+from penstock.engine.rows.errors import DataError, SchemaError, did_you_mean
+from penstock.engine.rows.types import ARROW_TYPES, SqlType
+
+from .convert import check_type, convert_column
+from .match_columns import fitting_columns
+from .sound import check_sound
+from .time_units import TimeUnit, doubt_unit
+
+MIN_CHUNK_ROWS = 1_024
+"""Chunks of fewer rows on the average are put together first: each costs as much as some hundred rows."""
+
+
+class Declared:
+    """Finds the declared columns by name whatever the case, and converts them to their declared types."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str],
+        types: Sequence[SqlType],
+        units: Sequence[TimeUnit | None] = (),
+    ) -> None:
+        """units: what integers in the columns of times were declared to be."""
+        self._name = name
+        self._columns = columns
+        self._types = types
+        self._units = units or (None,) * len(columns)
+        self._known_schema: pa.Schema | None = None
+        self._positions: list[int] = []
+        self._is_in_place = self._fits = False
+        times = enumerate(zip(types, self._units, strict=True))
+        self._doubted = [n for n, (type_, unit) in times if type_ is SqlType.TIMESTAMP and unit is None]
+        """Columns of times in which no integer has come yet that could be in another unit."""
+        self._seen: list[int] = []
+        """Those in which one is about to come."""
+
+    def take(self, table: pa.Table) -> pa.Table:
+        """The declared columns of the table; raises SchemaError or DataError, and changes nothing."""
+        self._seen = []
+        if table.schema != self._known_schema:
+            self._look_at(table.schema)
+        if not self._is_in_place:
+            table = table.select(self._positions)
+        if len(table) < MIN_CHUNK_ROWS * (max((one.num_chunks for one in table.columns), default=0) - 1):
+            table = self._put_together(table)
+        if self._fits:
+            for column, name in zip(table.columns, self._columns, strict=True):
+                check_sound(column, name, self._name)
+            return table
+        declared = zip(table.columns, self._types, self._columns, self._units, strict=True)
+        columns = [
+            convert_column(column, type_, name, self._name, unit or "us")
+            for column, type_, name, unit in declared
+        ]
+        self._seen = [n for n in self._doubted if doubt_unit(table.column(n), self._columns[n], self._name)]
+        return pa.Table.from_arrays(columns, names=self._columns)
+
+    def accept(self) -> None:
+        """What was taken last comes in: its first integers have been the first ones."""
+        if self._seen:
+            self._doubted = [n for n in self._doubted if n not in self._seen]
+            self._seen = []
+
+    def _look_at(self, schema: pa.Schema) -> None:
+        """Find the declared columns in a schema, and see whether their types can be read."""
+        positions = self._find(schema.names)
+        types = [schema.field(position).type for position in positions]
+        for found, type_, name in zip(types, self._types, self._columns, strict=True):
+            check_type(found, type_, name, self._name)
+        self._positions = positions
+        self._is_in_place = positions == list(range(len(schema.names)))
+        self._fits = types == [ARROW_TYPES[type_] for type_ in self._types]
+        self._known_schema = schema
+
+    def _put_together(self, table: pa.Table) -> pa.Table:
+        """The same rows in few chunks; that what these say of themselves is true is looked at first."""
+        try:
+            table.validate()
+        except pa.ArrowException as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"Expected sound Arrow data, found {reason}", source=self._name) from None
+        for column, name in zip(table.columns, self._columns, strict=True):
+            if pa.types.is_dictionary(column.type):  # of many, one is made
+                try:
+                    column.validate(full=True)
+                except pa.ArrowException:
+                    check_sound(column, name, self._name)  # says where
+                    raise
+        for place, column in enumerate(table.columns):
+            if column.type in EIGHT_BYTES and not column.null_count:  # four times as fast
+                whole = pa.array(column.to_numpy(), column.type)
+                table = table.set_column(place, table.field(place), whole)
+        return table.combine_chunks()
+
+    def _find(self, names: list[str]) -> list[int]:
+        """Where the declared columns stand among `names`."""
+        places = []
+        fitting = fitting_columns(self._columns, names)
+        for name, type_, found in zip(self._columns, self._types, fitting, strict=True):
+            if not found:
+                raise SchemaError(
+                    f"Expected a column `{name}` ({type_}), found none",
+                    source=self._name,
+                    hint=did_you_mean(name, names),
+                )
+            if len(found) > 1:
+                rivals = " and ".join(f"`{names[place]}`" for place in found[:2])
+                raise SchemaError(f"Expected one column `{name}`, found {rivals}", source=self._name)
+            places.append(found[0])
+        return places

@@ -1,0 +1,145 @@
+"""Operators for a plan: inputs first, joined by queues.
+
+What several queries have in common is not built here but shared out: parts by CommonParts, joins by groups,
+selects by CommonSelects, panes by PanesInCommon, windows by WindowsInCommon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.engine.flow.operator import Operator
+from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
+from penstock.engine.intake.ingest import Ingest
+from penstock.engine.plan.plan import (
+    HopAnswerNode,
+    JoinNode,
+    ManyJoinNode,
+    MemberNode,
+    PaneAggregateNode,
+    PlanNode,
+    SelectNode,
+    SharedSelectNode,
+    SourceNode,
+    StoredWindowNode,
+    TableNode,
+    TicksNode,
+    UnionNode,
+    WindowNode,
+)
+from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes, plan_types
+from penstock.engine.rows.hops import Hops
+from penstock.engine.selects.select import Select
+from penstock.engine.selects.union import Union
+from penstock.engine.windows.enter_window import EnterWindow
+
+from .build_operator import IncrementalNode, build_operator
+from .pipeline import Part, Pipeline
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+
+
+class PlanBuilder:
+    """Builds what runs a query, in a runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def build(self, node: PlanNode, numbers: Iterator[int], pipeline: Part, counting: bool) -> Outlet:
+        """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
+        number = next(numbers)
+        if isinstance(node, SourceNode):
+            return self._runtime.streams[node.stream].output
+        if isinstance(node, TableNode):
+            return self._runtime.tables[node.table].output
+        is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
+        if isinstance(node, IncrementalNode) and not is_root:
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
+            return self._runtime.parts.share(node, number, pipeline)
+        if isinstance(node, MemberNode):
+            for _ in plan_inputs(node):
+                next(numbers)  # its streams
+            return self._runtime._join(node, number, pipeline, counting)
+        if isinstance(node, PaneAggregateNode):
+            next(numbers)  # its stream
+            return self._runtime._panes.share(node, number, pipeline, counting)
+        if isinstance(node, StoredWindowNode):
+            next(numbers)  # its stream
+            return self._runtime.windows.share(node, number, pipeline)
+        selects = self._runtime._selects
+        if isinstance(node, SharedSelectNode) and (node.is_windowed or selects.has_others(node.stream)):
+            for _ in list(plan_nodes(node))[1:]:
+                next(numbers)
+            assert isinstance(pipeline, Pipeline), "selects of a part are its own"
+            return selects.share(node, number, pipeline, counting, None)
+        assert not isinstance(node, JoinNode | ManyJoinNode), "joins are run by groups"
+        queues = []
+        for part in plan_inputs(node):
+            queues.append(Queue())
+            self.connect(self.build(part, numbers, pipeline, False), queues[-1], pipeline, part)
+        label = f"{pipeline.name}.{number}"
+        operator: Operator
+        match node:
+            case WindowNode():
+                operator = EnterWindow(node, queues[0], label)
+            case SelectNode():
+                operator = Select(node, queues[0], label)
+                queues[0].piggyback = pipeline.approach == "piggyback"
+                if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
+                    selects.single[node.stream] = pipeline, number
+            case UnionNode():
+                operator = Union(tuple(queues), label, node.instants)
+            case HopAnswerNode():
+                operator = self._hop_answer(node, queues, label)
+            case TicksNode():
+                operator = self._ticks(node, queues, label)
+            case _:
+                operator = build_operator(node, tuple(queues), label, pipeline.approach)
+        pipeline.operators[number] = operator
+        return operator.output
+
+    def _hop_answer(self, node: HopAnswerNode, queues: Sequence[Queue], name: str) -> Operator:
+        """It begins at the first boundary at or after the first row of the query's streams."""
+        from penstock.engine.hopping.hop_answer import HopAnswer
+
+        return HopAnswer(queues, plan_types(node), name, node.hops, self.first_hop(node, node.hops))
+
+    def _ticks(self, node: TicksNode, queues: Sequence[Queue], name: str) -> Operator:
+        from penstock.engine.hopping.ticks import Ticks
+
+        return Ticks(queues, name, node.hops, self.first_hop(node, node.hops), node.window)
+
+    def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
+        """Gives the first boundary a hopping query answers at, none as long as no row has come."""
+        names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
+        streams = [self._runtime.streams[stream] for stream in names]
+        began = max((one.output.punctuation for one in streams if one.rows_in), default=BEGINNING) + 1
+
+        return partial(first_hop_of, hops, streams, began)
+
+    def connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
+        """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
+        queue.punctuation = outlet.punctuation
+        if isinstance(node, SourceNode | TableNode):
+            queue.columns = node.columns
+        if isinstance(node, SourceNode | TableNode | IncrementalNode):
+            pipeline.taps.append((outlet, queue))
+        outlet.queues.append(queue)
+        if isinstance(node, TableNode):
+            self._runtime.tables[node.table].fill(queue)
+        held = self._runtime.parts.filled.pop(outlet, None)
+        if held is not None:
+            queue.put(held)
+            pipeline.is_filled = True
+            pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
+        queue.closed = outlet.closed  # behind what is there already
+
+
+def first_hop_of(hops: Hops, streams: list[Ingest], began: int) -> int | None:
+    """The first boundary at or after the first row of any stream, and not before the query began."""
+    known = [one.first_ts for one in streams if one.first_ts is not None]
+    return hops.first(max(min(known), began)) if known else None

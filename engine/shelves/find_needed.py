@@ -1,0 +1,155 @@
+"""Which rows of a side of a join some member needs, and how long.
+
+In:   a batch of the stream, or rows that are kept already.
+Out:  the rows that take part, what is known of them, and lots of rows that live equally long: in time and,
+      where ROWS windows stand beside RANGE windows, by place (see rows_beside.py).
+
+Some rows are remembered as a sample of what comes, from which costs are worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.engine.expressions.evaluate import evaluate_predicate, selected
+from penstock.engine.expressions.functions import may_raise
+from penstock.engine.members.known_tags import tags_of
+from penstock.engine.members.lineage import Lineage
+from penstock.engine.rows.batch import NO_ROWS, Batch
+from penstock.engine.rows.errors import DataError
+
+from .examined import Needed
+
+if TYPE_CHECKING:
+    from .side import Side
+
+SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
+
+
+def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
+    """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
+    needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
+    if side.memory is not None:
+        tags, failures = tags_of(batch, side.memory)
+        for failure in failures:  # of others: rows from there on are not tagged as satisfying it
+            side.note_failed(failure.predicate, int(batch.ts[-1]), -1)
+        needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
+    return needed
+
+
+def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
+    """The same where members ask for different things."""
+    assert side.query_index is not None, "members without an index"
+    tags, failures = tags_of(batch, side.lineage)
+    needed = Needed(leaves=tuple(tags.leaves), words=tuple(tags.words), failures=failures)
+    if side.births_matter:
+        needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
+    leaves = as_matrix(needed.leaves, batch.length, np.int32)
+    lifetime = side.query_index.longest(side.number, side.number, leaves, tags.words)
+    beside = side.rows_beside
+    needed.lifetimes = lifetime if beside is None else None
+    if isinstance(births, int):
+        sample_tags(side, leaves, tags.words)
+    arrangement = side.arrangement
+    part = arrangement.part
+    if part is not None and part.side == side.number:
+        there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
+    elif part is None and not arrangement.by_lifetime and not may_fail(side):
+        return needed
+    elif beside is None:
+        there = np.flatnonzero(lifetime)
+    else:
+        needed.rows = beside.limits_of(side.number, leaves, tags.words)
+        there = np.flatnonzero(lifetime | needed.rows)
+    if arrangement.by_lifetime:
+        needed.lifetime = lifetime
+        if side.has_reach:
+            needed.reach = side.query_index.longest(side.number, 1 - side.number, leaves, tags.words)
+    return needed if len(there) == batch.length else needed.take(there)
+
+
+def may_fail(side: Side) -> bool:
+    """Whether a key could fail, and so must not be asked of rows that no member needs."""
+    return any(may_raise(key) for key in side.common.keys)
+
+
+def needed_by_all(side: Side, batch: Batch) -> Needed:
+    """The same where all members ask for one and the same predicate."""
+    if side.predicate is None:
+        return Needed()
+    known = batch.known
+    if known is not None and known.lineage.knows(side.predicate):
+        there = np.flatnonzero(known.lineage.satisfied(side.predicate, known.tags))
+        return Needed(None if len(there) == batch.length else there)
+    try:
+        there = selected(evaluate_predicate(side.predicate, batch.column, batch.length))
+    except DataError:
+        return Needed(failures=Lineage([side.predicate]).tag(batch.column, batch.length)[1])
+    return Needed(None if len(there) == batch.length else there)
+
+
+def sample_lifetimes(side: Side, lifetime: NDArray) -> None:
+    """Remember how long some rows live."""
+    some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
+    side.lifetimes = np.concatenate([side.lifetimes, some])[-4 * SAMPLE_ROWS :]
+
+
+def sample_tags(side: Side, leaves: NDArray, words: NDArray) -> None:
+    """Remember what some rows satisfy."""
+    some = slice(None, None, 1 + leaves.shape[1] // SAMPLE_ROWS)
+    known = (leaves[:, :0], words[:, :0]) if side.sample is None else side.sample
+    side.sample = (
+        np.hstack([known[0], leaves[:, some]])[:, -4 * SAMPLE_ROWS :],
+        np.hstack([known[1], words[:, some]])[:, -4 * SAMPLE_ROWS :],
+    )
+
+
+def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
+    """Which rows live how long, in time and by place, as they are rounded; one lot if all live alike."""
+    if needed.lifetime is None:
+        beside = side.rows_beside
+        return [(side.size, 0 if beside is None else beside.longest, NO_ROWS)]
+    ends = ends_of(side, needed.lifetime)
+    if needed.rows is None:
+        if len(ends) and (ends == ends[0]).all():
+            return [(int(ends[0]), 0, NO_ROWS)]
+        return [(int(end), 0, np.flatnonzero(ends == end)) for end in np.unique(ends)]
+    ends = np.where(needed.lifetime == 0, 0, ends)
+    if not len(ends):
+        return []
+    few = distinct(needed.rows)
+    if len(few) == 1:
+        return [(end, few[0], np.flatnonzero(ends == end)) for end in distinct(ends)]
+    ages, limits = np.unique(ends), np.array(few)
+    lot = ages.searchsorted(ends) * len(limits) + limits.searchsorted(needed.rows)
+    order = np.argsort(lot, kind="stable")  # which puts those of a lot together, as they came
+    numbers, starts = np.unique(lot[order], return_index=True)
+    return [
+        (int(ages[number // len(limits)]), int(limits[number % len(limits)]), rows)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
+    ]
+
+
+def distinct(values: NDArray) -> list[int]:
+    """The values there are, in order; most often one."""
+    found: list[int] = (values[:1] if (values == values[:1]).all() else np.unique(values)).tolist()
+    return found
+
+
+def ends_of(side: Side, lifetime: NDArray) -> NDArray:
+    """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
+    allowed = side.allowed_ends
+    if allowed is None:
+        return lifetime
+    if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
+        return allowed[-1:]
+    return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
+
+
+def as_matrix(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:
+    """Rows of equal length as one array."""
+    return np.stack(rows) if rows else np.empty((0, length), dtype)

@@ -1,0 +1,123 @@
+"""How a shared join is laid out while it runs: slices, parts, or a join for each query."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from penstock.engine.chain.chain import ChainGroup
+from penstock.engine.join_forms.group import Group
+from penstock.engine.join_forms.loose_form import LooseForm
+from penstock.engine.members.arrangement import Part, Parting
+from penstock.engine.members.member import Member
+from penstock.engine.shelves.side import Side
+
+from .load import is_by_rows, seconds, size_as_age
+from .sharing_words import write_size
+
+
+class Layout:
+    """A shared join as it runs: `ends` of the slices of each side, or its parts.
+
+    Ages are in rows where all windows of a side are ROWS windows, else in microseconds; a ROWS window is then
+    reckoned as what it takes at the `rates` of the streams.
+    """
+
+    def __init__(self, group: Group, rates: tuple[float, float]) -> None:
+        self.group = group
+        self.members = group.members
+        self.sides = sides_of(group)
+        self._rates = rates
+        self.by_rows = is_by_rows(self.members, 0), is_by_rows(self.members, 1)
+        """By side: whether ages are in rows."""
+        self.is_chain = isinstance(group.form, ChainGroup)
+        arrangements = [join.arrangement for join in group.joins]
+        self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
+        form = group.form
+        self.parting: Parting = form.parting if isinstance(form, LooseForm) else "one"
+        """Whether there are several joins for now."""
+        self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
+        """Whether all rows are kept for the longest window."""
+        self.ends = self._ends(0), self._ends(1)
+        self.noun = "part" if self.parts else "slice"
+
+    def _ends(self, number: int) -> list[int]:
+        """Where the slices of a side end, ascending, the last at the longest window."""
+        longest = self.longest(number)
+        form = self.group.form
+        if self.keeps_all or self.parts:
+            return [longest]
+        if isinstance(form, ChainGroup):
+            ends: Iterable[int] = [one.end for one in form.slices]
+        else:
+            merged = self.group.joins[0].arrangement.ends[number]
+            ends = {self.size(member, number) for member in self.members} if merged is None else merged
+        return [*sorted(end for end in ends if end < longest), longest]
+
+    def longest(self, number: int) -> int:
+        return max(self.size(member, number) for member in self.members)
+
+    def size(self, member: Member, number: int) -> int:
+        """A member's window as an age of the side."""
+        return size_as_age(member, number, self.by_rows[number], self._rates[number])
+
+    def beside(self, number: int) -> list[Member]:
+        """The members with ROWS windows on a side where others have RANGE windows, shortest first."""
+        if self.by_rows[number]:
+            return []
+        found = [member for member in self.members if member.by_rows[number]]
+        return sorted(found, key=lambda member: member.size(number))
+
+    @property
+    def runs(self) -> str:
+        """The strategy that runs, whatever was asked for."""
+        strategy = self.group.strategy
+        if self.is_chain or strategy in ("mem-opt", "cpu-opt"):
+            return strategy
+        if self.parts:
+            return "push-down"
+        if self.parting != "one":
+            return "unshared" if self.parting == "each" else "by kind"
+        if self.keeps_all:
+            return "pull-up"
+        return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
+
+    @property
+    def slice_ends(self) -> list[float] | None:
+        """Where slices of a chain that may be merged end, in seconds; those of ROWS windows are never."""
+        form = self.group.form
+        if self.runs != "chain-cpu" or not isinstance(form, ChainGroup):
+            return None
+        if any(self.by_rows):
+            return None
+        return [seconds(one.end, False, rate=1.0) for one in form.slices]
+
+    @property
+    def priced_as(self) -> str:
+        """The strategy whose costs stand for what runs."""
+        return "chain" if self.is_chain and self.slice_ends is None else self.runs
+
+    def taken(self, member: Member, number: int) -> tuple[int, int, int]:
+        """First and last slice or part that a member takes, counted from 1, and how many there are."""
+        if self.parts:
+            size = self.size(member, self.parts[0].side)
+            first = next(at for at, part in enumerate(self.parts, 1) if part.up_to >= size)
+            return first, len(self.parts), len(self.parts)
+        ends = self.ends[number]
+        return 1, bisect_left(ends, self.size(member, number)) + 1, len(ends)
+
+    def taken_text(self, member: Member, number: int) -> str:
+        """The same in words, and where in the last slice its window ends."""
+        first, last, of = self.taken(member, number)
+        text = f"{self.noun} {first}" if first == last else f"{self.noun}s {first} to {last}"
+        size = self.size(member, number)
+        is_inside = not self.parts and self.ends[number][last - 1] > size
+        window = write_size(member.size(number), member.by_rows[number])
+        until = f", {'the last ' if last > first else ''}up to {window}"
+        return f"{text} of {of}{until if is_inside else ''}"
+
+
+def sides_of(group: Group) -> tuple[Side, Side]:
+    """Left and right of a join at work; of a join in parts, those of its first part."""
+    group.refresh()
+    return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides

@@ -1,0 +1,149 @@
+"""What arrays that were restored are looked at with: ranges, orders, chains and trees."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.kernels.base.packed import is_whole
+from penstock.engine.kernels.rows.chains import are_apart, walk_chains, walk_trees
+from penstock.engine.restoring.in_order import (
+    Disorder,
+    chained,
+    distinct,
+    expect,
+    rising,
+    same_length,
+    size_of_two,
+    within,
+)
+
+
+def naive_chains(heads: list[int], following: list[int], seen: set[int]) -> int:
+    """How many are met; -1: one outside, or twice."""
+    count = 0
+    for at in heads:
+        while at >= 0:
+            if at >= len(following) or at in seen:
+                return -1
+            seen.add(at)
+            count += 1
+            at = following[at]
+    return count
+
+
+def naive_tree(root: int, child: list[list[int]]) -> int:
+    return 1 + sum(naive_tree(one, child) for one in child[root]) if root else 0
+
+
+@pytest.mark.twin("chains.walk_chains")
+@given(st.integers(0, 8), st.data())
+def test_chains_end_and_meet_nothing_twice(size: int, data: st.DataObject) -> None:
+    place = st.integers(-1, size)
+    following = data.draw(st.lists(place, min_size=size, max_size=size))
+    heads = data.draw(st.lists(place, max_size=3))
+    hidden = data.draw(st.sets(st.integers(0, size - 1), max_size=2)) if size else set()
+    seen = np.zeros(size, np.bool_)
+    seen[list(hidden)] = True
+    met = set(hidden)
+    found = walk_chains(np.array(heads, np.int64), np.array(following, np.int64), seen)
+    assert found == naive_chains(heads, following, met)
+    if found >= 0:
+        assert set(np.flatnonzero(seen).tolist()) == met
+
+
+@pytest.mark.twin("chains.walk_trees")
+@given(st.integers(0, 9), st.randoms(use_true_random=False))
+def test_nodes_of_trees_are_counted(used: int, dice: Any) -> None:
+    child, free, roots = [[0, 0] for _ in range(used + 1)], [], [0, 0, 0]
+    for node in range(1, used + 1):  # each below one that is there, or a root, or nowhere
+        places: list[Any] = [(roots, i) for i in range(3) if not roots[i]]
+        places += [(child[one], side) for one in free for side in (0, 1) if not child[one][side]]
+        if places and dice.random() < 0.8:
+            where, at = dice.choice(places)
+            where[at] = node
+            free.append(node)
+    found = walk_trees(np.array(roots, np.int64), np.array(child, np.int64), used)
+    assert found == sum(naive_tree(root, child) for root in roots) == len(free)
+
+
+@pytest.mark.twin("chains.are_apart")
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=5))
+def test_blocks_are_apart_or_not(blocks: list[tuple[int, int]]) -> None:
+    begins, sizes = np.array([*blocks, (0, 0)], np.int64).T.copy()
+    places = [at for begin, size in blocks for at in range(begin, begin + size)]
+    assert are_apart(begins, sizes, 16) == (len(set(places)) == len(places))
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False),
+        st.sampled_from(["", "x" * 20, "x" * 40, "x" * 300, "x" * 70_000]), st.binary(max_size=40),
+        st.sampled_from([msgpack.ExtType(5, bytes(size)) for size in (1, 2, 4, 7, 8, 16, 300)]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=20), st.dictionaries(st.integers(0, 99), inner, max_size=20)
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+def as_bytes(packed: bytes) -> Any:
+    return np.frombuffer(packed, np.uint8).copy()
+
+
+@pytest.mark.twin("packed.is_whole")
+@given(VALUES, st.data())
+def test_values_are_whole_if_they_can_be_unpacked(value: Any, data: st.DataObject) -> None:
+    packed = msgpack.packb(value)
+    assert is_whole(as_bytes(packed))
+    at = data.draw(st.integers(0, len(packed) - 1))
+    assert not is_whole(as_bytes(packed[:at]))
+    assert not is_whole(as_bytes(packed + b"\0"))
+    other = packed[:at] + bytes([data.draw(st.integers(0, 255))]) + packed[at + 1 :]
+    with contextlib.suppress(TypeError, ValueError):  # a list as a key, say
+        msgpack.unpackb(other, strict_map_key=False, raw=True)
+        assert is_whole(as_bytes(other))
+
+
+def test_lists_that_say_they_are_long_are_not_whole() -> None:
+    assert not is_whole(as_bytes(b"\xdd\xff\xff\xff\xff"))
+    assert not is_whole(as_bytes(b"\xdd\x00\x00\x00\x40" * 100))
+    assert not is_whole(as_bytes(b"\xdf\x80\x00\x00\x00" + bytes(100)))
+    assert not is_whole(as_bytes(b""))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda: expect(False, "x"),
+        lambda: within(np.array([0, 5]), 0, 5, "x"),
+        lambda: within(np.array([-1, 4]), 0, 5, "x"),
+        lambda: rising(np.array([1, 0]), "x"),
+        lambda: size_of_two(0, "x"),
+        lambda: size_of_two(6, "x"),
+        lambda: same_length("x", [1], []),
+        lambda: distinct(np.array([2, 2]), 3, "x"),
+        lambda: distinct(np.array([3]), 3, "x"),
+        lambda: chained(np.array([0]), np.array([0]), np.zeros(1, np.bool_), "x"),
+    ],
+)
+def test_disorder_is_raised(look: Any) -> None:
+    with pytest.raises(Disorder, match="expected"):
+        look()
+
+
+def test_order_is_not() -> None:
+    within(np.array([], np.int64), 0, 0, "x")
+    within(np.array([0, 4]), 0, 5, "x")
+    rising(np.array([0, 0, 1]), "x")
+    size_of_two(8, "x")
+    same_length("x", [1], [2])
+    distinct(np.array([2, 0, 1]), 3, "x")
+    assert chained(np.array([1, -1]), np.array([-1, 0]), np.zeros(2, np.bool_), "x") == 2
