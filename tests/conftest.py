@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+TESTS = Path(__file__).parent
+sys.path[1:1] = [str(room) for room in sorted(TESTS.glob("**/")) if any(room.glob("*.py"))]
+"""Tests and their helpers name each other by file, whatever room they lie in."""
 
 pytest.register_assert_rewrite("cli_help", "files_help", "functions_oracle", "oracle")
 
@@ -49,7 +54,7 @@ def draw_no_constants_of_modules() -> None:
 if settings.default.derandomize:
     draw_no_constants_of_modules()
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = TESTS.parents[1] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -4,8 +4,8 @@
             mapInArrow                       transformWithState         `ScaledOut.of` unpacks one query's
 
 Every engine has all queries and shares their work as any engine does; it sees the rows of its keys alone.
-Which column is the key follows from the queries (optimizer/split/find_partition_key.py), and those that cannot be
-split by it are refused. State is in Spark's state store, RocksDB, and Spark's checkpoint has it: after a
+Which column is the key follows from the queries (find_partition_key.py), and those that cannot be split by it
+are refused. State is in Spark's state store, RocksDB, and Spark's checkpoint has it: after a
 crash, and when executors come and go, batches are given again, and results are as if nothing had happened.
 
 Time. A bucket hears of it from its own rows, less the delay of `withWatermark`, and from Spark's watermark,

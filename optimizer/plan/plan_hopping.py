@@ -1,7 +1,7 @@
 """The plan of a hopping query: each operator in its mode (modes.py).
 
 An operator that reads changes is the one of incremental queries; one that reads whole answers works window at
-a time and keeps nothing (`whole` in engine/plan/plan.py). Where an operator writes the other form than it reads, a
+a time and keeps nothing (`whole` in plan.py). Where an operator writes the other form than it reads, a
 HopAnswer (changes to whole answers) or a HopDelta (back) stands above it. Windows and tables write what the
 operator above them reads. The topmost operator writes what the query emits. An aggregate straight over a
 window reads its rows as they come and writes either form by itself, from panes (plan_panes.py).

@@ -14,7 +14,7 @@ three-valued logic:
 
 What may fail (integers overflow, division by zero, casts) fails on the same rows as before. In an AND or OR
 the parts that cannot fail are looked at first, then the others in the order they are written, each only if
-those before it have not settled the row (engine/expressions/functions/conditional.py). So parts that cannot fail may be
+those before it have not settled the row (functions/conditional.py). So parts that cannot fail may be
 rewritten as one likes, and parts that may keep their order among themselves. An AND or OR that may fail is
 not taken apart or lifted out of the call it stands in: where it stands says what guards its parts.
 """

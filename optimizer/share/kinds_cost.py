@@ -1,6 +1,6 @@
 """What RANGE and ROWS windows cost in one join, and in a join for each combination of kinds.
 
-One join keeps each row once and takes it in once. But a row has two ages there (engine/shelves/rows_beside.py): who
+One join keeps each row once and takes it in once. But a row has two ages there (rows_beside.py): who
 takes a pair cannot be read off one age, and is found by trying queries. Joins by kind count pairs by age, or
 deal them out by bits, and each finds its own.
 

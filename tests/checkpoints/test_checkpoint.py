@@ -20,7 +20,7 @@ from test_replan import the_other
 
 import penstock
 from penstock import adapt
-from penstock.engine import operators
+from penstock import engine as rooms
 from penstock.engine.changes import aggregates
 from penstock.engine.checkpoints.checkpoint import CHECKSUM, FORMAT_VERSION, FRONT, MAGIC, checksum
 from penstock.engine.checkpoints.object_graph import Walk
@@ -133,12 +133,12 @@ def test_everything_goes_on(sharing: str, expiry: str) -> None:
 def test_every_operator_and_aggregate_can_be_written() -> None:
     """A new operator that is not among the queries here, or that a checkpoint cannot hold, is noticed."""
     known: set[type] = set()
-    for module in pkgutil.iter_modules(operators.__path__):
-        found = importlib.import_module(f"{operators.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(rooms.__path__, f"{rooms.__name__}."):
+        found = importlib.import_module(module.name)
         known |= {
             one
             for _, one in inspect.getmembers(found, inspect.isclass)
-            if one.__module__ == found.__name__ and hasattr(one, "step") and not inspect.isabstract(one)
+            if one.__module__ == found.__name__ and hasattr(one, "step") and not is_protocol(one)
         }
     known |= {
         one

@@ -225,7 +225,7 @@ def test_what_the_disk_refuses_never_has_a_name(
 WRITE = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {folders!r}
 from test_files_segments import make_rows, open_one, segments
 segments.MERGED_BYTES = 20_000
 folder, flushes = Path(sys.argv[1]), int(sys.argv[2])
@@ -243,8 +243,9 @@ print("merged", flush=True)
 
 def kill_at(folder: Path, after: str, delay_s: float, flushes: int) -> None:
     """Whoever writes is killed some time after it said something; what is there then can be read."""
-    tests = str(Path(__file__).parent)
-    words = [sys.executable, "-c", WRITE.format(tests=tests), str(folder), str(flushes)]
+    here = Path(__file__).parent
+    folders = [str(here), str(here.with_name("help"))]
+    words = [sys.executable, "-c", WRITE.format(folders=folders), str(folder), str(flushes)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = ""

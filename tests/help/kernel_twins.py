@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.engine.kernels.rows import net
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 KERNELS = TESTS.parent / "engine" / "kernels"
 MARK = "pytest.mark.twin"
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -34,7 +34,7 @@ def all_kernels() -> list[str]:
     """`file.name` of every function under `@kernel`."""
     return [
         f"{path.stem}.{node.name}"
-        for path in sorted(KERNELS.glob("*.py"))
+        for path in sorted(KERNELS.rglob("*.py"))
         for node in tree_of(path).body
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(decorator) == "kernel" for decorator in node.decorator_list)
@@ -44,7 +44,7 @@ def all_kernels() -> list[str]:
 def marked_kernels() -> dict[str, list[str]]:
     """The files with tests marked as twins of each kernel."""
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(tree_of(path)) if MARK in path.read_text() else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == MARK:
                 for argument in node.args:
@@ -53,8 +53,11 @@ def marked_kernels() -> dict[str, list[str]]:
 
 
 def kernel_of(name: str) -> Any:
+    """By file and name: no two rooms have a file of the same name."""
     file, function = name.split(".")
-    return getattr(importlib.import_module(f"penstock.engine.kernels.{file}"), function)
+    (path,) = KERNELS.rglob(f"{file}.py")
+    room = ".".join(path.parent.relative_to(KERNELS).parts)
+    return getattr(importlib.import_module(f"penstock.engine.kernels.{room}.{file}"), function)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def test_every_kernel_has_a_twin() -> None:
 
 def test_only_kernels_are_called_from_outside() -> None:
     """What is not listed as a kernel is a part of some: compiled by another decorator, called by kernels."""
-    for path in KERNELS.glob("*.py"):
+    for path in KERNELS.rglob("*.py"):
         if path.stem not in ("jit", "__init__"):
             assert "njit" not in path.read_text(), f"{path.name} compiles without jit.py"
 

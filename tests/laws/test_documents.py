@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock.options import KNOWN
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = ("penstock", "engine", "optimizer", "connectors", "cli", "bench")
 
 

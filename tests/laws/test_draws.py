@@ -13,7 +13,7 @@ from draws.named_cases import NAMED, NamedCase, add_case, read_cases
 from hypothesis import given, is_hypothesis_test, settings
 from hypothesis import strategies as st
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 is_fixed = pytest.mark.skipif(
     os.environ.get("PENSTOCK_DRAWS", "fixed") != "fixed", reason="drawn tests are asked for other cases"
 )

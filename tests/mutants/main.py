@@ -27,12 +27,11 @@ from .edits import Edit, edits_of
 WORK = ROOT / ".mutants"
 EXPLAINED = Path(__file__).parent / "explained.txt"
 TARGETS = (
-    "engine/operators/*.py", "engine/indexes/*.py", "engine/flow/queue.py", "engine/members/query_index.py",
-    "engine/shelves/member_index.py", "engine/members/member_sets.py", "engine/members/cell_counts.py", "engine/shelves/coverage.py",
-    "engine/members/lineage.py", "engine/members/dimension.py", "engine/members/roster.py", "engine/members/known_tags.py",
-    "engine/changes/bag.py", "engine/changes/groups.py", "engine/rows/expiry_queue.py", "engine/rows/hops.py", "engine/panes/panes.py",
-    "engine/intake/reorder.py", "engine/intake/ingest.py", "engine/plan/known_content.py", "engine/running/contents.py",
-    "engine/kernels/*.py",
+    "engine/selects/*.py", "engine/windows/*.py", "engine/joins/**/*.py", "engine/changes/*.py",
+    "engine/hopping/*.py", "engine/panes/*.py", "engine/shelves/*.py", "engine/members/*.py",
+    "engine/indexes/*.py", "engine/keys/*.py", "engine/kernels/**/*.py", "engine/flow/queue.py",
+    "engine/rows/expiry_queue.py", "engine/rows/hops.py", "engine/intake/reorder.py",
+    "engine/intake/ingest.py", "engine/plan/known_content.py", "engine/running/contents.py",
 )  # fmt: skip
 LEFT_OUT = (
     "spark", "cli_", "demo", "bench", "documents", "layout", "startup", "files_", "calibrate", "functions_",
@@ -49,7 +48,7 @@ def main() -> None:
     WORK.mkdir(exist_ok=True)
     tests = [
         str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
         if not any(word in path.name for word in LEFT_OUT) and any(map(path.match, asked.tests))
     ]
     calls = learn_calls(tests, asked.learn)

@@ -12,7 +12,7 @@ from test_documents import count_shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_readme(spark: SparkSession) -> None:

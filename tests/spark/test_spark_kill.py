@@ -24,6 +24,7 @@ from spark_ways import QUERIES, WAYS, check_ledger, prepare
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+HELP = Path(__file__).parents[1] / "help"
 STREAMS = {"a": draw_stream(3), "b": draw_stream(4)}
 WAITING_S = 400
 AT_WORK_S = 0.7  # after a batch has begun: its tasks are running
@@ -36,7 +37,7 @@ def driver(folder: Path, master: str, shares: Sequence[int]) -> Iterator[subproc
         add_files(folder / name, cut(ended(table), shares))
     command = [sys.executable, "spark_driver.py", str(folder), master, *WAYS]
     with (folder / "log").open("wb") as log:
-        victim = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parent)
+        victim = subprocess.Popen(command, stdout=log, stderr=log, cwd=HELP)
     try:
         yield victim
     finally:
