@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.compile_notice import compile_notice
-from penstock.engine.expressions.expression import write_time
+from penstock.engine.rows.write_times import write_time
 
 from .session import note
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.expressions.expression import write_time
+from penstock.engine.rows.write_times import write_time
 
 if TYPE_CHECKING:
     from penstock.connectors.merge import Feed

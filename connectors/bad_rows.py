@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.engine.expressions.expression import write_time
 from penstock.engine.rows.errors import DataError
 from penstock.engine.rows.window import MAX_TS
+from penstock.engine.rows.write_times import write_time
 
 from .convert import convert_batch, convert_column
 from .line_file import LineFile, open_lines

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.running.build_operator import Approach
     from penstock.optimizer.bind.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.costs.weights import Weights
-    from penstock.optimizer.hopping.optimize_hopping import Decide
+    from penstock.optimizer.plan.decided import Decide
     from penstock.optimizer.plan.plan_query import Planned
     from penstock.optimizer.read import statements
     from penstock.optimizer.tree import logical

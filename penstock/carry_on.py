@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.engine.expressions.expression import write_duration
 from penstock.engine.intake.time_units import unit_of
 from penstock.engine.rows.errors import UsageError
+from penstock.engine.rows.write_times import write_duration
 from penstock.optimizer.read.same_text import bare_text, is_same_text
 from penstock.optimizer.tree.columns_read import columns_read
 from penstock.optimizer.tree.logical import StreamScan, nodes_of

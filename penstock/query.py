@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.engine.running.pipeline import Pipeline
     from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
     from penstock.optimizer.hopping.reassign_modes import Watch
+    from penstock.optimizer.plan.decided import Decided
     from penstock.optimizer.tree import logical
 
     from .api import Engine
@@ -89,9 +90,9 @@ class Query:
         if self._not_begun is not None:
             raise UsageError(f"Expected a query at work, found `{self.name}`, which {self._not_begun}")
 
-    def _decide_on(self, decided: HoppingPlan | None) -> None:
+    def _decide_on(self, decided: Decided | None) -> None:
         """Run as was decided; modes that were not forced may be changed while it runs."""
-        self._decided, self._next_decided, self._watch = decided, None, None
+        self._decided, self._next_decided, self._watch = cast("HoppingPlan | None", decided), None, None
         if decided is not None:
             from penstock.optimizer.hopping.reassign_modes import Watch
 

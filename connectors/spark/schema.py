@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from penstock.engine.expressions.expression import write_duration
 from penstock.engine.rows.errors import SchemaError, UsageError, did_you_mean
 from penstock.engine.rows.types import SqlType, from_arrow
+from penstock.engine.rows.write_times import write_duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

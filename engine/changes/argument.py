@@ -17,10 +17,11 @@ from penstock.engine.kernels.rows.keys import encode_doubles
 from penstock.engine.restoring.in_order import expect, same_length
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import fixed_values, text_buffers, valid_bytes
 from penstock.engine.rows.types import SqlType
 
-from .groups import MAX_EVENTS, NO_INTS, Changes, frozen
+from .groups import MAX_EVENTS, NO_INTS, Changes
 
 NO_BYTES = frozen(np.empty(0, np.uint8))
 NO_CODES = (frozen(NO_INTS),)

@@ -24,12 +24,13 @@ from penstock.engine.plan.plan import AggregateCallNode, AggregateNode
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import Batch, Gather, LazyColumn, View
 from penstock.engine.rows.errors import DataError
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import TextView, bitmap
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
 from .aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, SameSum, Skyline, Sum
 from .argument import Argument, grown
-from .groups import NO_INTS, Changes, Groups, frozen
+from .groups import NO_INTS, Changes, Groups
 from .text_extreme import TextArgument, TextExtreme
 
 BURST_BYTES = 1 << 25

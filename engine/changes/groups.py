@@ -31,6 +31,7 @@ from penstock.engine.restoring.in_order import (
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, Gather, LazyColumn, View
 from penstock.engine.rows.expiry_queue import ExpiryQueue
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import FixedColumn, TextColumn
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
@@ -40,14 +41,6 @@ MAX_EVENTS = 32_768
 MAX_POINTS = 16_384
 NO_INTS = np.empty(0, np.int64)
 NO_SIGNS = np.empty(0, np.int8)
-
-
-def frozen(array: NDArray) -> NDArray:
-    """The array as one that cannot be written to: kernels are compiled for that, wherever it came from."""
-    if array.flags.writeable or not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array).view()
-        array.flags.writeable = False
-    return array
 
 
 NO_ROWS = (frozen(NO_INTS), frozen(NO_SIGNS), frozen(NO_INTS), frozen(NO_INTS), frozen(NO_INTS))

@@ -23,11 +23,12 @@ from penstock.engine.plan.plan import TallyNode
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, concatenate
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
 from .argument import NO_BYTES, Argument, grown
 from .group_by import BURST_BYTES
-from .groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups, frozen
+from .groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups
 
 KINDS = {
     ("distinct", False): kernels.DISTINCT,

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from penstock.engine.kernels.changes.extremes import run_extremes
 from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import TextColumn, TextView, valid_bytes
 from penstock.engine.rows.types import SqlType
 
 from .aggregates import Trees
 from .argument import NO_BYTES, NO_CODES, Argument, grown
-from .groups import Changes, Groups, frozen
+from .groups import Changes, Groups
 
 MIN_TEXTS = 1024
 

@@ -14,6 +14,7 @@ from operator import is_
 import pyarrow as pa
 
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
+from penstock.engine.rows.write_times import write_duration, write_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,37 +205,3 @@ def write_call(call: Call) -> str:
         whens = [f"WHEN {arguments[i]} THEN {arguments[i + 1]}" for i in range(0, len(arguments) - 1, 2)]
         return f"CASE {' '.join(whens)} ELSE {arguments[-1]} END"
     return f"{function.upper()}({', '.join(str(argument) for argument in arguments)})"
-
-
-UNITS_US = (
-    ("DAY", 86_400_000_000),
-    ("HOUR", 3_600_000_000),
-    ("MINUTE", 60_000_000),
-    ("SECOND", 1_000_000),
-    ("MILLISECOND", 1_000),
-    ("MICROSECOND", 1),
-)
-
-
-def write_duration(us: int) -> str:
-    """Microseconds in the largest unit that divides them: 3_600_000_000 is `1 HOUR`."""
-    for name, size in UNITS_US:
-        if us % size == 0 and us:
-            return f"{us // size} {name}{'S' if abs(us // size) != 1 else ''}"
-    return "0 SECONDS"
-
-
-def write_span(us: int) -> str:
-    """Microseconds for people: from a second on in seconds with a fraction, below that exactly."""
-    return f"{us / 1e6:.3f}".rstrip("0").rstrip(".") + " SECONDS" if us >= 2_000_000 else write_duration(us)
-
-
-def write_time(us: int) -> str:
-    """Microseconds since the epoch as ISO text, `2016-10-01 12:00:00.5`; the number itself past year 9999."""
-    import datetime
-
-    try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=us)
-    except OverflowError:
-        return f"{us} us"
-    return moment.isoformat(sep=" ")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from penstock.engine.flow.hop_time import last_over
 from penstock.engine.flow.operator import Counters, Stateless
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.rows.batch import NO_ROWS, Batch
@@ -61,7 +62,7 @@ class Ticks(Stateless):
     def step(self, quantum: int) -> bool:
         output = self.output
         self._read()
-        over = min(self._hops.over(*self.inputs), self.last_hop)
+        over = min(last_over(self._hops, *self.inputs), self.last_hop)
         if self._next is None:
             first = self._first_hop()
             self._next = None if first is None or first > over else first  # else an earlier row may come

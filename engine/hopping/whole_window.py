@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.flow.hop_time import last_over, pass_boundaries
 from penstock.engine.flow.operator import Counters
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.keys.fingerprint import fingerprint
@@ -67,7 +68,7 @@ class WholeWindow:
 
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
-        over = min(self._hops.over(*self.inputs), self.last_hop)
+        over = min(last_over(self._hops, *self.inputs), self.last_hop)
         worked = False
         while quantum > 0:
             # A row that waits is beyond all boundaries before it: their rows are stored.
@@ -83,7 +84,7 @@ class WholeWindow:
         due = self._due()
         if queue.batches or (due is not None and due <= over):
             return True
-        return self._hops.pass_time(self.inputs, self.output) or worked
+        return pass_boundaries(self._hops, self.inputs, self.output) or worked
 
     def _due(self) -> int | None:
         """The next boundary to speak at, as far as it is known."""

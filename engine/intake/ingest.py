@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.expressions.expression import write_duration, write_span, write_time
 from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.rows.batch import NO_ROWS, Batch, concatenate
 from penstock.engine.rows.errors import AheadError, DataError, LateError
 from penstock.engine.rows.store import fixed_values, valid_bytes
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import MAX_TS
+from penstock.engine.rows.write_times import write_duration, write_span, write_time
 
 from .ahead import Ahead, Verdict
 from .ahead_rule import AheadRule

@@ -18,8 +18,8 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.expressions.expression import write_time
 from penstock.engine.rows.errors import SchemaError
+from penstock.engine.rows.write_times import write_time
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"

@@ -26,7 +26,8 @@ from penstock.engine.members.cell_counts import CellCounts
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex, split_by_member
 from penstock.engine.members.roster import Roster
-from penstock.engine.plan.plan import EQUALITY, CommonJoin
+from penstock.engine.plan.plan import CommonJoin
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.key_counts import MAX_WIDTH
 from penstock.engine.shelves.member_index import cells_of

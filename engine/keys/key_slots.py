@@ -14,11 +14,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.changes.groups import frozen
 from penstock.engine.kernels.rows import key_slots as kernels
 from penstock.engine.restoring.in_order import expect, size_of_two, within
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.buffer import RowBuffer
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import valid_bytes
 from penstock.engine.rows.types import SqlType
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.rows.keys import combine_hashes, hash_text, seek_integers
-from penstock.engine.plan.plan import Band
+from penstock.engine.rows.band import Band
 from penstock.engine.rows.store import fixed_values, text_buffers
 from penstock.engine.rows.types import SqlType
 

@@ -20,7 +20,8 @@ from penstock.engine.kernels.joins.bounds import first_alive, precede
 from penstock.engine.kernels.joins.pairs import ROW_BITS, ROW_MASK
 from penstock.engine.keys.keys import combine
 from penstock.engine.keys.verify import keep_equal_texts
-from penstock.engine.plan.plan import EQUALITY, CommonSide
+from penstock.engine.plan.plan import CommonSide
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.store import FixedColumn, TextColumn
 from penstock.engine.rows.types import SqlType

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.plan.plan import Band, Between
+from penstock.engine.plan.plan import Between
+from penstock.engine.rows.band import Band
 
 Variables = Sequence[Sequence[int]]
 Known = tuple[int, int]

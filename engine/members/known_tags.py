@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,9 +51,15 @@ class Known:
 
 def tags_of(batch: Batch, lineage: Lineage) -> tuple[Tags, list[Failure]]:
     """Tags of a batch, and the predicates that fail on it; what is known of it is not looked at again."""
-    if batch.known is None:
+    known = known_of(batch)
+    if known is None:
         return lineage.tag(batch.column, batch.length)
-    return batch.known.by(lineage, batch.column, batch.length)
+    return known.by(lineage, batch.column, batch.length)
+
+
+def known_of(batch: Batch) -> Known | None:
+    """What came with a batch: tags, if anything."""
+    return cast("Known | None", batch.known)
 
 
 def tagged(batch: Batch, lineage: Lineage) -> Batch:

@@ -14,11 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.changes.argument import grown
-from penstock.engine.changes.groups import NO_INTS, NullView, frozen
+from penstock.engine.changes.groups import NO_INTS, NullView
 from penstock.engine.kernels.hopping import panes as kernels
 from penstock.engine.keys.fingerprint import fingerprint
 from penstock.engine.restoring.in_order import expect, size_of_two
 from penstock.engine.rows.batch import View
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import FixedColumn, TextColumn, fixed_values
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 

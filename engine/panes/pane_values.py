@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.changes.argument import NO_BYTES, encode
-from penstock.engine.changes.groups import NO_INTS, frozen
+from penstock.engine.changes.groups import NO_INTS
 from penstock.engine.expressions.evaluate import evaluate
 from penstock.engine.expressions.expression import Expression
 from penstock.engine.kernels.hopping.panes import NOTHING, count_nulls
 from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import fixed_values, valid_bytes
 from penstock.engine.rows.types import SqlType
 

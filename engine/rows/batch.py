@@ -14,7 +14,7 @@ ets, or earlier by a -1; every other row is there until a -1 comes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,17 @@ from penstock.engine.restoring.in_order import expect, within
 
 from .window import FOREVER
 
-if TYPE_CHECKING:
-    from penstock.engine.members.known_tags import Known
-
 NO_ROWS = np.empty(0, np.int64)
 EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
+
+
+class Known(Protocol):
+    """What has been found out about the rows of a batch, for who knows what it means (known_tags.py)."""
+
+    def take(self, positions: NDArray | slice) -> Known: ...
+
+    def joined(self, batches: Sequence[Batch]) -> Known | None:
+        """Of all rows of some batches."""
 
 
 class View(Protocol):

@@ -13,13 +13,11 @@ With times rounded up that way, whoever works by instants works by hops, whateve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.restoring.in_order import FAR, expect
 
 from .window import FOREVER
@@ -52,40 +50,9 @@ class Hops:
         """The last boundary at or before a time."""
         return ts - (ts - self.origin) % self.size
 
-    def over(self, *queues: Queue) -> int:
-        """The last boundary of which all rows of all queues have come; BEGINNING if there is none yet.
-
-        Where the input has ended that is the one which sees its last rows.
-        """
-        over = FOREVER
-        for queue in queues:
-            if queue.punctuation <= BEGINNING:
-                return BEGINNING
-            over = min(over, self.known(queue.punctuation, queue.closed))
-        return over
-
     def known(self, come: int, closed: bool) -> int:
         """The last boundary that is over when time has come so far, or has ended there."""
         return self.first(come) if closed else self.last(come - 1)
-
-    def pass_time(self, queues: Sequence[Queue], output: Outlet, early: bool = False) -> bool:
-        """All rows of the queues are worked up to the last boundary that is over: promise that, and the end.
-
-        early: rows of the next boundary may have been passed on already; nothing below it follows.
-        """
-        over = self.over(*queues)
-        is_closed = all(queue.closed for queue in queues)
-        worked = False
-        if over > BEGINNING:
-            promised = over + self.size if early and not is_closed else over + 1
-            worked = promised > output.punctuation
-            output.promise(promised)
-        if is_closed and not output.closed:
-            for queue in queues:
-                queue.clear()  # what comes after the last boundary is never seen
-            output.close()
-            worked = True
-        return worked
 
     def _check_restored(self) -> None:
         expect(0 < self.size < FAR and abs(self.origin) < FAR, "hops of some size")

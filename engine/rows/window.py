@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.engine.expressions.expression import write_duration
 from penstock.engine.restoring.in_order import expect
+
+from .write_times import write_duration
 
 # A ts lies strictly between -MAX_TS and MAX_TS, so that the difference of two fits into an int64.
 MAX_TS = 1 << 62

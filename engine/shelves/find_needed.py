@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.evaluate import evaluate_predicate, selected
 from penstock.engine.expressions.functions import may_raise
-from penstock.engine.members.known_tags import tags_of
+from penstock.engine.members.known_tags import known_of, tags_of
 from penstock.engine.members.lineage import Lineage
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.rows.errors import DataError
@@ -81,7 +81,7 @@ def needed_by_all(side: Side, batch: Batch) -> Needed:
     """The same where all members ask for one and the same predicate."""
     if side.predicate is None:
         return Needed()
-    known = batch.known
+    known = known_of(batch)
     if known is not None and known.lineage.knows(side.predicate):
         there = np.flatnonzero(known.lineage.satisfied(side.predicate, known.tags))
         return Needed(None if len(there) == batch.length else there)

@@ -32,8 +32,9 @@ from penstock.engine.members.lineage import Demand, Failure, Lineage
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.members.roster import Roster
-from penstock.engine.plan.plan import EQUALITY, Band, CommonSide
+from penstock.engine.plan.plan import CommonSide
 from penstock.engine.restoring.in_order import expect, rising, within
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.errors import DataError

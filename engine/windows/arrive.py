@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.flow.due_times import DueTimes
+from penstock.engine.flow.hop_time import last_over, pass_boundaries
 from penstock.engine.flow.operator import Counters, pass_time
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.rows.batch import Batch
@@ -67,7 +68,7 @@ class Arrive:
     def _hop(self, hops: Hops, quantum: int) -> bool:
         """Pass the rows of hops that are over on, or all there are, as of the boundaries that see them."""
         queue, output = self.inputs[0], self.output
-        last = hops.over(queue) if self._is_waiting else MAX_TS
+        last = last_over(hops, queue) if self._is_waiting else MAX_TS
         worked = False
         while queue.batches and quantum > 0 and queue.batches[0].ts[0] <= last:
             batch = queue.pop()
@@ -86,7 +87,7 @@ class Arrive:
             worked = True
         if queue.batches and queue.batches[0].ts[0] <= last:
             return True
-        return hops.pass_time(self.inputs, output, not self._is_waiting) or worked
+        return pass_boundaries(hops, self.inputs, output, not self._is_waiting) or worked
 
     def _pass(self, quantum: int) -> bool:
         queue = self.inputs[0]

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.changes.groups import frozen
 from penstock.engine.kernels.windows.changes import displace_in_partitions, link_rows
 from penstock.engine.keys.fingerprint import fingerprint
 from penstock.engine.keys.key_slots import NO_BYTES, NO_INTS, KeySlots
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.buffer import RowBuffer
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
 Changes = tuple[NDArray, NDArray, NDArray]

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.flow.hop_time import last_over, pass_boundaries
 from penstock.engine.flow.operator import Counters, pass_time
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue, instants_of
 from penstock.engine.kernels.windows.changes import displace_rows
@@ -81,7 +82,7 @@ class RowsWindow:
 
         Without waiting every instant speaks, as of the boundary it is seen at.
         """
-        queue, over = self.inputs[0], hops.over(self.inputs[0])
+        queue, over = self.inputs[0], last_over(hops, self.inputs[0])
         bound = instants_of(self.inputs, quantum)
         batch = queue.take(bound if not self._is_waiting else min(over, hops.first(bound)) + 1, False)
         if batch is not None:
@@ -94,7 +95,7 @@ class RowsWindow:
             self.output.put(changes)
         if queue.batches and queue.batches[0].ts[0] <= over:
             return True
-        return hops.pass_time(self.inputs, self.output, not self._is_waiting) or batch is not None
+        return pass_boundaries(hops, self.inputs, self.output, not self._is_waiting) or batch is not None
 
     def _change(self, batch: Batch) -> Batch:
         # 1. keep the rows

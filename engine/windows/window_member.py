@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import StoredWindowNode
 from penstock.engine.rows.window import FOREVER, MAX_TS
 
-if TYPE_CHECKING:
-    from penstock.engine.running.pipeline import Part
+
+class Reading(Protocol):
+    """The part of a plan that reads a window, for some queries."""
+
+    @property
+    def queries(self) -> Sequence[Named]: ...
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(eq=False, kw_only=True)
@@ -21,7 +31,7 @@ class WindowMember(Member):
 
     node: StoredWindowNode  # type: ignore[assignment]
     counting: bool = False
-    part: Part
+    part: Reading
     first: int = 0
     """Of a ROWS window: it has no rows before this one."""
     since: int = BEGINNING

@@ -36,7 +36,8 @@ from penstock.engine.kernels.joins.deal import LABELS, deal_pairs, label_pairs, 
 from penstock.engine.kernels.rows.merge import merge_pairs
 from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.member import Member
-from penstock.engine.plan.plan import EQUALITY, CommonJoin, JoinNode, SideNode, SourceNode
+from penstock.engine.plan.plan import CommonJoin, JoinNode, SideNode, SourceNode
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.store import Store
 from penstock.engine.rows.types import SqlType

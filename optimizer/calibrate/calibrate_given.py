@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from penstock.engine.expressions.expression import Column
 from penstock.engine.intake.ingest import StreamSchema
 from penstock.engine.join_forms.arrange import Arrange
-from penstock.engine.plan.plan import EQUALITY, JoinNode, SideNode, SourceNode
+from penstock.engine.plan.plan import JoinNode, SideNode, SourceNode
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import Window
 from penstock.engine.running.runtime import Runtime

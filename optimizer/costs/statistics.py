@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from penstock.engine.expressions.expression import conjuncts
 from penstock.engine.joins.join import WindowJoin
 from penstock.engine.members.member import Member
-from penstock.engine.plan.plan import EQUALITY, Band, CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
+from penstock.engine.plan.plan import CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.window import FOREVER, Window
 from penstock.engine.shelves.side import Seen, Side
 

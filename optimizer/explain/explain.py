@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from penstock.engine.chain.ordered_union import OrderedUnion
-from penstock.engine.expressions.expression import Expression, write_duration
+from penstock.engine.expressions.expression import Expression
 from penstock.engine.join_forms.group import Group
 from penstock.engine.joins.join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
-    EQUALITY,
-    Band,
     CommonJoin,
     HopAnswerNode,
     JoinNode,
@@ -35,6 +33,8 @@ from penstock.engine.plan.plan import (
     WindowNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
+from penstock.engine.rows.band import EQUALITY, Band
+from penstock.engine.rows.write_times import write_duration
 from penstock.engine.running.build_operator import IncrementalNode
 from penstock.engine.running.pipeline import Part, Pipeline
 from penstock.engine.running.waiting import NOTHING, Waiting

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.expressions.expression import write_duration
 from penstock.engine.panes.pane_aggregate import PaneAggregate
 from penstock.engine.panes.pane_member import PaneMember
 from penstock.engine.plan.plan import PaneAggregateNode
+from penstock.engine.rows.write_times import write_duration
 
 from .explain_changes import mode_line
 from .explain_text import some_of

@@ -20,7 +20,8 @@ from itertools import pairwise
 from penstock.engine.chain.chain import ChainGroup
 from penstock.engine.join_forms.group import Group
 from penstock.engine.members.member import Member
-from penstock.engine.plan.plan import Band, CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
+from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
+from penstock.engine.rows.band import Band
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.statistics import JoinEstimate, Rates, estimate_common, measure_sides
@@ -49,13 +50,7 @@ from penstock.optimizer.share.sharing_words import (
 from penstock.optimizer.share.workload import IndependentShares, Probed, Workload
 
 from .description import Description, measured_line
-from .explain import (
-    condition_text,
-    cost_line,
-    keys_text,
-    measure_group,
-    span_s,
-)
+from .explain import condition_text, cost_line, keys_text, measure_group, span_s
 from .explain_many import ManyExplainer
 from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines

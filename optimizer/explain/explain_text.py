@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.engine.expressions.expression import Expression, conjuncts
-from penstock.engine.plan.plan import Band
+from penstock.engine.rows.band import Band
 from penstock.engine.rows.types import SqlType
 
 FEW_NAMES = 8

@@ -12,7 +12,7 @@ Logical trees in, logical trees out. Whatever the plan, modes are assigned by co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -51,16 +51,7 @@ from penstock.optimizer.tree.logical import (
     nodes_of,
 )
 
-from .assign_modes import (
-    Assigned,
-    Options,
-    Pricer,
-    assign_modes,
-    cheapest,
-    fixed_modes,
-    options_of,
-    through,
-)
+from .assign_modes import Assigned, Options, Pricer, assign_modes, cheapest, fixed_modes, options_of, through
 from .estimate_flows import Estimates
 from .hopping_cost import FORMS, Costs, HoppingCosts
 from .order_hopping_joins import JoinOrder
@@ -110,10 +101,6 @@ class HoppingPlan:
     """Whether aggregates may run by panes."""
     changes: int = 0
     """How often modes were assigned anew, by what was measured while it ran."""
-
-
-Decide = Callable[[Query, Forced, bool], HoppingPlan]
-"""Chooses the plan of a query: forced modes, and whether there may be panes, are given."""
 
 
 class HoppingOptimizer:

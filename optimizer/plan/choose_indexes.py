@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.engine.indexes.build import INDEX_KINDS, supports_ranges
-from penstock.engine.plan.plan import EQUALITY, Band, JoinNode
+from penstock.engine.plan.plan import JoinNode
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.costs.cost import Direction, direction_cost
 from penstock.optimizer.costs.statistics import JoinEstimate
 from penstock.optimizer.costs.weights import Weights

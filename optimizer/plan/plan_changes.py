@@ -77,7 +77,7 @@ from .plan_many import can_join_many, plan_many
 from .plan_streams import plan_join
 
 if TYPE_CHECKING:
-    from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
+    from .decided import Decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ChangesPlan:
 
     node: PlanNode
     netting: Netting
-    decided: HoppingPlan | None = None
+    decided: Decided | None = None
     """Of a hopping query, if its plan was chosen by cost."""
 
 

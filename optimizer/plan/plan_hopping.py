@@ -27,7 +27,7 @@ from penstock.engine.plan.plan import (
 from penstock.engine.plan.plan_parts import skips_hops, stands, stands_still, starts_full
 from penstock.engine.rows.hops import Hops
 from penstock.engine.running.build_operator import Approach
-from penstock.optimizer.hopping.optimize_hopping import Decide
+from penstock.optimizer.plan.decided import Decide
 from penstock.optimizer.rewrite.flatten_input import flatten_input
 from penstock.optimizer.rewrite.order_joins import Cluster, collect_pair
 from penstock.optimizer.rewrite.prune_columns import moved, moved_all

@@ -22,7 +22,7 @@ from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import MAX_TS
 from penstock.optimizer.bind.bind_aggregate import write_aggregate
 from penstock.optimizer.rewrite.flatten_input import flatten_input, substitute
-from penstock.optimizer.share.share_selects import over_stream
+from penstock.optimizer.rewrite.over_stream import over_stream
 from penstock.optimizer.tree.logical import Aggregate, AggregateCall, StreamScan
 
 MAX_HOPS = {"complete": 256, "delta": 40}  # in a window

@@ -23,7 +23,7 @@ from .modes import Forced
 from .plan_streams import is_plain, plan_node
 
 if TYPE_CHECKING:
-    from penstock.optimizer.hopping.optimize_hopping import Decide, HoppingPlan
+    from .decided import Decide, Decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Planned:
     node: PlanNode
     approach: Approach = "promises"
     netting: Netting = "none"
-    decided: HoppingPlan | None = None
+    decided: Decided | None = None
 
 
 def plan_query(

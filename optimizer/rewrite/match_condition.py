@@ -22,7 +22,7 @@ from functools import partial
 
 from penstock.engine.expressions.expression import Call, Expression, Literal, columns_of, move_columns
 from penstock.engine.keys.keys import MAX_BAND
-from penstock.engine.plan.plan import EQUALITY, Band
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.types import SqlType
 
 from .simplify_value import is_call, order_of

@@ -16,7 +16,8 @@ from penstock.engine.joins.join import WindowJoin
 from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
-from penstock.engine.plan.plan import EQUALITY, CommonJoin
+from penstock.engine.plan.plan import CommonJoin
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.cost import direction_cost, key_count_cost
 from penstock.optimizer.costs.statistics import (
@@ -34,19 +35,8 @@ from penstock.optimizer.plan.choose_indexes import better_index, choose_index
 from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
 from .kinds_cost import kinds_cost, together_cost
-from .load import (
-    Ends,
-    ends_in_seconds,
-    ends_in_units,
-    still_there,
-    workload_by_kinds,
-    workload_of,
-)
-from .sharing_cost import (
-    cpu_opt_ends,
-    dealing_cores,
-    estimate_strategies,
-)
+from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_by_kinds, workload_of
+from .sharing_cost import cpu_opt_ends, dealing_cores, estimate_strategies
 from .workload import Workload
 
 EVERY_WINDOW: Ends = (None, None)

@@ -14,7 +14,7 @@ from penstock.engine.expressions.expression import Expression
 from penstock.engine.many_joins.many_join import ManyJoin
 from penstock.engine.many_joins.probe_order import Step
 from penstock.engine.members.member import Member
-from penstock.engine.plan.plan import EQUALITY
+from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.window import FOREVER
 from penstock.optimizer.costs.index_cost import direction_costs
 from penstock.optimizer.costs.statistics import MIN_MEASURED_ROWS, UNBOUNDED_S, SideEstimate, expected_matches

@@ -13,8 +13,6 @@ from itertools import islice
 
 from penstock.engine.expressions.expression import Column, Expression, rewrite
 from penstock.engine.plan.plan import (
-    EQUALITY,
-    Band,
     Between,
     CommonJoin,
     CommonManyJoin,
@@ -28,6 +26,7 @@ from penstock.engine.plan.plan import (
     SourceNode,
 )
 from penstock.engine.plan.plan_parts import map_inputs
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.rewrite.match_condition import EXACT
 
 from .order_sides import order_sides

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.engine.expressions.expression import Column, Expression, rewrite
+from penstock.engine.expressions.expression import Column, Expression
 from penstock.engine.plan.plan import (
     PlanNode,
     SelectNode,
@@ -18,6 +18,7 @@ from penstock.engine.plan.plan import (
     WindowNode,
 )
 from penstock.engine.selects.shared_window_select import entering
+from penstock.optimizer.rewrite.over_stream import over_stream
 from penstock.optimizer.rewrite.prune_columns import columns_in, moved_all
 
 
@@ -56,14 +57,3 @@ def share_select(node: SelectNode, source: SourceNode) -> SharedSelectNode:
         columns = tuple(places[index] for index in used)
         projection = moved_all(node.outputs, {index: place for place, index in enumerate(used)})
     return SharedSelectNode(source, node.predicate, node.outputs, predicate, columns, projection)
-
-
-def over_stream(expression: Expression, stream: str, places: tuple[int, ...]) -> Expression:
-    """The expression over all columns of the stream, which are named after it."""
-
-    def move(node: Expression) -> Expression:
-        if not isinstance(node, Column):
-            return node
-        return Column(node.type, places[node.index], f"{stream}.{node.name.rsplit('.', 1)[-1]}")
-
-    return rewrite(expression, move)

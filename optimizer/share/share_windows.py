@@ -40,9 +40,8 @@ from penstock.engine.plan.plan import (
 )
 from penstock.engine.plan.plan_parts import map_inputs, plan_inputs, plan_nodes
 from penstock.optimizer.plan.plan_changes import has_ends, may_withdraw, select
+from penstock.optimizer.rewrite.over_stream import over_stream
 from penstock.optimizer.rewrite.prune_columns import columns_in, moved_all
-
-from .share_selects import over_stream
 
 Leaving = Literal["told", "announced", "known"]
 """How rows leave: by a -1; by a -1 at a time that they say when they enter; at that time, without a word."""

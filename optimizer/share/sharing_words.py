@@ -6,10 +6,10 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from penstock.engine.expressions.expression import write_duration
 from penstock.engine.join_forms.group import Group
 from penstock.engine.members.member import Member
 from penstock.engine.rows.window import FOREVER
+from penstock.engine.rows.write_times import write_duration
 from penstock.engine.shelves.shelf import Shelf
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 

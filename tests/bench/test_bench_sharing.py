@@ -37,22 +37,8 @@ from penstock.bench.sharing_pauses import (
     texts,
     trials,
 )
-from penstock.bench.sharing_peers import (
-    Ask,
-    DuckDbShared,
-    PolarsShared,
-    Tally,
-    even_windows,
-    expected_counts,
-)
-from penstock.bench.sharing_strategies import (
-    Lap,
-    Runner,
-    contestant,
-    newcomers,
-    selection_sets,
-    state_rows,
-)
+from penstock.bench.sharing_peers import Ask, DuckDbShared, PolarsShared, Tally, even_windows, expected_counts
+from penstock.bench.sharing_strategies import Lap, Runner, contestant, newcomers, selection_sets, state_rows
 from penstock.bench.sharing_trials import AS_MERGED, Setting, Trial, key_shares, run_trials
 from penstock.bench.streams import Stream, cut_by_rows, cut_by_time
 

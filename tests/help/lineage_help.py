@@ -15,13 +15,7 @@ import pyarrow as pa
 from nasty_values import BIGINT, BOOLEAN, DOUBLE, INF, NAN, NASTY, TIMESTAMP, VARCHAR
 
 from penstock.engine.expressions.evaluate import evaluate_predicate
-from penstock.engine.expressions.expression import (
-    Call,
-    Column,
-    Expression,
-    Literal,
-    conjunction,
-)
+from penstock.engine.expressions.expression import Call, Column, Expression, Literal, conjunction
 from penstock.engine.expressions.functions import may_raise
 from penstock.engine.members.lineage import Demand, Failure, Lineage, Tags, split
 from penstock.engine.rows.errors import DataError

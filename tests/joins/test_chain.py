@@ -38,8 +38,6 @@ from penstock.engine.kernels.chain.slice_join import (
 )
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
-    EQUALITY,
-    Band,
     CommonJoin,
     CommonSide,
     JoinNode,
@@ -48,6 +46,7 @@ from penstock.engine.plan.plan import (
     SideNode,
     SourceNode,
 )
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER, Window

@@ -37,8 +37,8 @@ from test_sharing_mixed import cut
 
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE
-from penstock.engine.many_joins.probe_order import Step, Within, order_probes
-from penstock.engine.plan.plan import Band, Between
+from penstock.engine.plan.plan import Between
+from penstock.engine.rows.band import Band
 
 STRATEGIES = ["auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "chain"]
 FILTERS = ["x.v > 0", "y.v <= 0.5", "z.s IS NOT NULL", "x.v BETWEEN 0 AND 1", "y.k = 1", "1 = 0"]

@@ -21,8 +21,9 @@ from test_kernels import INT_MAX, INT_MIN, ints
 
 from penstock.engine.changes.aggregates import Trees
 from penstock.engine.changes.argument import NO_BYTES, encode
-from penstock.engine.changes.groups import NO_INTS, frozen
+from penstock.engine.changes.groups import NO_INTS
 from penstock.engine.kernels.changes import exact_sum, groups, publish, skyline, tally
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
 GROUPS = 3

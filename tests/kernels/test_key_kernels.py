@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kernels import INT_MAX, INT_MIN, INTEGERS, ints
 
-from penstock.engine.changes.groups import frozen
 from penstock.engine.kernels.hopping import panes
 from penstock.engine.kernels.rows import expiry, fingerprint, key_slots, times
 from penstock.engine.kernels.rows.expiry import BUCKET, CHAIN, HEAP, LIST, NEVER, TIME
 from penstock.engine.keys.fingerprint import NO_VALIDITY
 from penstock.engine.keys.key_slots import NO_BYTES, NO_INTS
 from penstock.engine.keys.keys import encode_values, seek, seek_codes
-from penstock.engine.plan.plan import Band
+from penstock.engine.rows.band import Band
 from penstock.engine.rows.expiry_queue import ExpiryQueue
+from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
 some = settings(max_examples=examples(60))

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.engine.changes.groups import frozen
 from penstock.engine.kernels.changes import tally as kinds
 from penstock.engine.kernels.hopping.whole_join import AT, CURSOR, pair_rows, select_matched, sort_by_slot
 from penstock.engine.kernels.hopping.whole_tally import compare_rows, keep_copies
 from penstock.engine.keys.key_slots import KeySlots
+from penstock.engine.rows.frozen import frozen
 
 SLOTS = st.lists(st.integers(-1, 6), max_size=30)
 VALUES = st.lists(st.integers(0, 5), max_size=30)

@@ -11,16 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from scale_help import run_scaled
-from spark_help import (
-    BEGIN,
-    SECOND,
-    add_files,
-    bag,
-    read_stream,
-    rows,
-    run_stream,
-    written,
-)
+from spark_help import BEGIN, SECOND, add_files, bag, read_stream, rows, run_stream, written
 
 import penstock
 from penstock.connectors.spark import sink

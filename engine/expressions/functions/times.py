@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.engine.expressions.expression import UNITS_US, Call
+from penstock.engine.expressions.expression import Call
 from penstock.engine.rows.errors import DataError
+from penstock.engine.rows.write_times import UNITS_US
 
 from .values import Datum, each_distinct, from_numbers, numbers, valid
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from penstock.engine.plan.plan import EQUALITY, Band
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.costs.cost import ACCESSES, OURS, Direction, Layout, btree_height, direction_cost
 from penstock.optimizer.costs.weights import SHIPPED, Weights, read
 from penstock.optimizer.plan.choose_indexes import choose_index

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logical_sql import answer
 
-from penstock.optimizer.rewrite.difference_rules import (
-    factor_difference,
-    has_no_duplicates,
-    pull_difference,
-)
+from penstock.optimizer.rewrite.difference_rules import factor_difference, has_no_duplicates, pull_difference
 from penstock.optimizer.tree.logical import Distinct, Filter, Join, Node, Project, SetOperation, inputs_of
 
 CON = duckdb.connect()

@@ -13,7 +13,8 @@ from oracle import rows_of
 
 import penstock
 from penstock.engine.expressions.expression import conjuncts
-from penstock.engine.plan.plan import EQUALITY, Band, JoinNode, SelectNode, SourceNode
+from penstock.engine.plan.plan import JoinNode, SelectNode, SourceNode
+from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.bind.bind import bind_query
 from penstock.optimizer.bind.bind_relation import bind_relation
 from penstock.optimizer.bind.catalog import Catalog
