@@ -1,4 +1,4 @@
-"""Writes `engine/restorable.txt`: what a checkpoint may hold. Run it when a class that engines have changes.
+"""Writes `engine/restoring/restorable.txt`: what a checkpoint may hold. Run it when a class that engines have changes.
 
     python tests/write_restorable.py                   the types of attributes, anew
     python tests/write_restorable.py test_x.py ...     and what engines hold that these tests write down
@@ -61,7 +61,7 @@ from penstock.engine.restoring.restorable import (
 from penstock.engine.rows.array_memory import Room
 
 HERE = Path(__file__).parent
-TABLE = HERE.parent / "engine" / "restorable.txt"
+TABLE = HERE.parent / "engine" / "restoring" / "restorable.txt"
 SEEN = HERE / "restorable_seen.json"
 ROOT = "penstock.api.Engine"
 HOLDERS = tuple(

@@ -37,6 +37,7 @@ from test_sharing_mixed import cut
 
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE
+from penstock.engine.many_joins.probe_order import Step, Within, order_probes
 from penstock.engine.plan.plan import Between
 from penstock.engine.rows.band import Band
 
