@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lowest check slow draws fuzz mutants bench clean
+.PHONY: install run test lowest rooms check slow draws fuzz mutants bench clean
 
 install: $(STAMP)
 
@@ -50,11 +50,16 @@ SAMPLE ?= 40
 mutants: install
 	PYTHONPATH=tests $(BIN)/python -m mutants.main --sample $(SAMPLE)
 
+# docs/rooms.md from the heads of rooms and modules.
+rooms: install
+	$(BIN)/python docs/write_rooms.py
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/write_rooms.py --check
 
 bench: install
 	$(BIN)/penstock bench

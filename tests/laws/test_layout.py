@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -126,6 +127,30 @@ def test_every_module_says_what_it_is() -> None:
     for path in python_files():
         if path.read_text().strip():
             assert ast.get_docstring(tree_of(path)), path.relative_to(ROOT)
+
+
+ROOMS = sorted(
+    {path.parent for top in ("engine", "optimizer") for path in (ROOT / top).rglob("*.py")}
+    - {ROOT / "engine"}
+)
+MOST_FILES = 16
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_room_is_small_and_says_what_it_is(room: Path) -> None:
+    files = [path for path in room.glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= MOST_FILES
+    head = ast.get_docstring(tree_of(room / "__init__.py"))
+    assert head is not None
+    named = re.findall(r"`([\w/]+\.py)`", head)
+    assert all((room / name).exists() for name in named), "it says to read what is not there"
+    assert named or len(files) < 4, "it does not say what to read first"
+
+
+def test_the_page_of_rooms_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "write_rooms.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tests_of_spark_are_in_files_of_spark(request: pytest.FixtureRequest) -> None:

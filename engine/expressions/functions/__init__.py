@@ -4,6 +4,8 @@ Meaning is DuckDB's, as the tests measure it. A function takes its call and the 
 the call's type. Most want all their arguments evaluated first and are written as plain functions of those;
 the few that choose which rows their arguments see (CASE, AND ...) evaluate them themselves.
 
+Read first: `values.py`, what functions work on; a new one is written in the file of its theme.
+
     arithmetic, comparison, conditional, strings, times, casts   the functions, by theme
     parsing, parsing_times, printing                             text to values and back, for casts
     values                                                       what they work on
