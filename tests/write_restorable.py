@@ -1,4 +1,4 @@
-"""Writes `engine/restoring/restorable.txt`: what a checkpoint may hold. Run it when a class that engines have changes.
+"""Writes `restorable.txt`: what a checkpoint may hold. Run it when a class that engines have changes.
 
     python tests/write_restorable.py                   the types of attributes, anew
     python tests/write_restorable.py test_x.py ...     and what engines hold that these tests write down
