@@ -1,7 +1,7 @@
 """Which types each function takes and gives, and the casts that make arguments fit.
 
 Functions are named as the engine names them. What a user calls them, and how the stock parser reads that, is
-in `bind_expression.py`; what they compute is the engine's.
+in `function_names.py`; what they compute is the engine's.
 """
 
 from __future__ import annotations

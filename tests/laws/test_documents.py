@@ -77,6 +77,55 @@ def test_a_way_of_sharing_that_is_none() -> None:
     assert str(caught.value) == said
 
 
+PAGES = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/glossary.md")]
+DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
+SAID_IN_CODE = re.compile(r"`([^`\n]+)`")
+IS_PATH = re.compile(r"[\w.-]+(/[\w.-]+)*(/|\.(py|md|txt|test|toml|json))")
+FENCED = re.compile(r"^ *```.*?^ *```$", re.S | re.M)
+
+
+def short_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.M)
+
+
+def anchor_of(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DESIGN], ids=short_name)
+def test_every_file_a_page_names_exists(page: Path) -> None:
+    """Paths are from the root of the repository, so that they are found and can be checked."""
+    named = [one for one in SAID_IN_CODE.findall(FENCED.sub("", page.read_text())) if IS_PATH.fullmatch(one)]
+    assert named or page.name == "glossary.md"
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DESIGN], ids=short_name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", FENCED.sub("", page.read_text())):
+        other = (page.parent / target).resolve() if target else page
+        assert other.exists(), target
+        assert not anchor or anchor in map(anchor_of, headings(other)), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", DESIGN, ids=short_name)
+def test_a_page_of_an_idea_has_an_example_a_law_and_a_place(page: Path) -> None:
+    found = [one.split(":")[0] for one in headings(page)]
+    assert found[1:3] == ["An example", "The law"]
+    assert found[-1] == "Where it is"
+
+
+def test_the_tour_is_short_and_leads_everywhere() -> None:
+    """Two pages. What is longer than that is an idea with a page of its own."""
+    tour = (ROOT / "ARCHITECTURE.md").read_text()
+    assert len(tour.split()) <= 1400
+    assert [page.name for page in DESIGN if f"(docs/design/{page.name})" not in tour] == []
+
+
 def doctested() -> list[str]:
     """Modules that have a doctest."""
     names = []
