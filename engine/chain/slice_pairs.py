@@ -47,7 +47,7 @@ def room_for(references: int) -> NDArray:
 
 
 class References(Batch):
-    """References in time order: `table` is int64[FIELDS, n], see kernels/slice_join.py.
+    """References in time order: `table` is int64[FIELDS, n], see kernels/chain/slice_join.py.
 
     The fields of a reference lie side by side, so that it is passed on as one line of memory.
     """

@@ -233,7 +233,7 @@ class SameSum:
 
 
 class Trees:
-    """Ordered trees of int64 in common arrays (see kernels/ordered.py), one per slot."""
+    """Ordered trees of int64 in common arrays (see kernels/changes/ordered.py), one per slot."""
 
     def __init__(self) -> None:
         self.roots = np.zeros(0, np.int64)

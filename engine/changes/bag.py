@@ -1,10 +1,10 @@
 """The live rows of one input: columns, keys, when each leaves; found by key, taken out by their values.
 
 Kept: a store of the columns, in which rows have numbers that grow, and per live row a slot in the arrays of
-kernels/bag.py. Rows come in by `append`, which numbers them, and by the kernel that says which of them are
-alive and until when. Dropped: a slot as soon as its row has left. The store's oldest rows go by moving its
-tail; when less than half of the numbered rows are alive the others move to a new store, with new numbers.
-That is `tidy`, between two batches. Views of the old store stay valid.
+kernels/changes/bag.py. Rows come in by `append`, which numbers them, and by the kernel that says which of
+them are alive and until when. Dropped: a slot as soon as its row has left. The store's oldest rows go by
+moving its tail; when less than half of the numbered rows are alive the others move to a new store, with new
+numbers. That is `tidy`, between two batches. Views of the old store stay valid.
 
 What tells rows with one key apart, their fingerprint, is only worked out once a row is withdrawn.
 """

@@ -1,6 +1,7 @@
 """One side of a join of changes: its live rows, and what the kernel is told of a batch of it.
 
-In: a batch of changes.  Out: the arrays of kernels/change_join.py, and views of the columns of its rows.
+In: a batch of changes.  Out: the arrays of kernels/changes/change_join.py, and views of the columns of its
+rows.
 Kept: the live rows, in a bag, by join key; nothing if nobody will ask for them.
 """
 
@@ -29,7 +30,8 @@ NO_EVENTS = (NO_INTS, NO_INTS, np.empty(0, np.int8), NO_INTS, NO_INTS, NO_BYTES,
 
 
 class ChangeSide:
-    """wanted: which rows are counted (kernels/matches.py); then those with NULL in their key are kept too."""
+    """wanted: which rows are counted (kernels/changes/matches.py); those with NULL in their key are kept too
+        then."""
 
     def __init__(self, types: Sequence[SqlType], keys: Sequence[int], wanted: int) -> None:
         self.types = tuple(types)

@@ -1,7 +1,7 @@
 """Groups of rows that have equal keys: who is in which group, until when, and what the groups' keys are.
 
-In: batches of changes and the time.  Out: events and points (see kernels/groups.py), a bounded number at a
-time.  Kept: a slot per group, its key once, and an entry per row that will leave by itself.  Dropped: an
+In: batches of changes and the time.  Out: events and points (see kernels/changes/groups.py), a bounded number
+at a time.  Kept: a slot per group, its key once, and an entry per row that will leave by itself.  Dropped: an
 entry when it is due, a slot when its group is empty and nothing refers to it, its key when enough keys are
 dead.
 Keys are never overwritten: those alive move into a new store, so what was gathered lazily stays true.
@@ -48,7 +48,7 @@ NO_ROWS = (frozen(NO_INTS), frozen(NO_SIGNS), frozen(NO_INTS), frozen(NO_INTS), 
 
 @dataclass(slots=True)
 class Changes:
-    """What happened: `count` events and, between them, `points`. See kernels/groups.py."""
+    """What happened: `count` events and, between them, `points`. See kernels/changes/groups.py."""
 
     count: int
     slot: NDArray

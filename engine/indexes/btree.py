@@ -1,7 +1,7 @@
 """Ranges by a B+tree: all entries in a chain of leaves, above them nodes of separators.
 
-See kernels/btree.py. Nodes are freed when they are empty, not merged before; see tree.py for what bounds
-the memory of sparse leaves.
+See kernels/indexes/btree.py. Nodes are freed when they are empty, not merged before; see tree.py for what
+bounds the memory of sparse leaves.
 """
 
 from __future__ import annotations

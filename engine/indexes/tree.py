@@ -1,8 +1,8 @@
 """What the two tree indexes share: the live keys, nodes that come and go, and when to build anew.
 
 State: the live keys by row, the arrays of nodes, and a few counters which the kernel keeps (see
-kernels/nodes.py). Expiry removes entries one by one, as the probers' row_from or a purge says; the work
-is in proportion to what expires.
+kernels/indexes/nodes.py). Expiry removes entries one by one, as the probers' row_from or a purge says; the
+work is in proportion to what expires.
 
 The kernel stops when it might run out of nodes; then the arrays double. Nodes that fall empty are used
 again. When the live rows fill less than a quarter of the nodes in use, or these are less than a quarter

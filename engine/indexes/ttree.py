@@ -1,8 +1,8 @@
-"""Ranges by a T-tree: a balanced binary tree of nodes with many entries each (see kernels/ttree.py).
+"""Ranges by a T-tree: a balanced binary tree of nodes with many entries each (see kernels/indexes/ttree.py).
 
-State: the live keys by row, the nodes and the tree over them. Expiry moves a pointer; entries of expired
-rows stay in their nodes for a while (see kernels/sorted_nodes.py). When nodes run out, or far fewer would do,
-the live entries are packed into new ones.
+State: the live keys by row, the nodes and the tree over them. Expiry moves a pointer; entries of expired rows
+stay in their nodes for a while (see kernels/indexes/sorted_nodes.py). When nodes run out, or far fewer would
+do, the live entries are packed into new ones.
 """
 
 from __future__ import annotations

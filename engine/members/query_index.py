@@ -5,8 +5,8 @@ is compared with constants, cut into the ranges between them), a mask of bits in
 one bit each). A pair belongs to it if the older row's age is below the window on that row's side, that of the
 prober below the window on its side, every leaf is in its interval and every bit is set.
 
-Kept: each member in one place (see kernels/query_index.py), and counters of pairs not settled yet. The filing
-never changes: when a member comes or goes, settle and build anew.
+Kept: each member in one place (see kernels/joins/query_index.py), and counters of pairs not settled yet. The
+filing never changes: when a member comes or goes, settle and build anew.
 """
 
 from __future__ import annotations

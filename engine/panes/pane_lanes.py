@@ -91,7 +91,7 @@ class Counts:
 
 
 class Sums:
-    """Exact sums per slot (see kernels/exact_sum.py): digits in words that wrap around, so that the
+    """Exact sums per slot (see kernels/changes/exact_sum.py): digits in words that wrap around, so that the
     difference of two moments is exact as well."""
 
     def __init__(self, doubles: bool) -> None:

@@ -30,7 +30,7 @@ class PaneTexts:
 
     @property
     def buffers(self) -> tuple[NDArray, NDArray]:
-        """For kernels: see kernels/ordered.py."""
+        """For kernels: see kernels/changes/ordered.py."""
         return self._store.starts.data, self._store.data.data
 
     def append(self, array: pa.Array) -> NDArray:

@@ -1,4 +1,4 @@
-"""Entries by the time they are due: the arrays of kernels/expiry.py and their growth."""
+"""Entries by the time they are due: the arrays of kernels/rows/expiry.py and their growth."""
 
 from __future__ import annotations
 

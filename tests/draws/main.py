@@ -1,6 +1,6 @@
 """Rounds of all drawn tests, each with another seed, until time is up.
 
-python -m draws.main [--minutes 10] [--times 1] [--seed 1] [tests/test_tally.py ...]
+python -m draws.main [--minutes 10] [--times 1] [--seed 1] [tests/changes/test_tally.py ...]
 """
 
 from __future__ import annotations

@@ -147,6 +147,20 @@ def test_a_room_is_small_and_says_what_it_is(room: Path) -> None:
     assert named or len(files) < 4, "it does not say what to read first"
 
 
+def test_files_that_heads_name_are_there() -> None:
+    """`kernels/changes/bag.py` or `bag.py`: the end of some path, so that whoever looks for it finds it."""
+    files = python_files()
+    paths = [f"/{path.relative_to(ROOT)}" for path in files]
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        if path.relative_to(ROOT).parts[0] != "tests"
+        for name in re.findall(r"(?<![\w/.])[\w/]*\w\.py\b", ast.get_docstring(tree_of(path)) or "")
+        if not any(one.endswith(f"/{name}") for one in paths)
+    ]
+    assert missing == []
+
+
 def test_the_page_of_rooms_is_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "docs" / "write_rooms.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

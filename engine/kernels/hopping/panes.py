@@ -30,7 +30,7 @@ NOTHING = -(1 << 63)
 
 @expand
 def ordered_code(bits):  # type: ignore[no-untyped-def]
-    """The code of a double from its bits: -0.0 is 0.0, NaN above all (see kernels/keys.py)."""
+    """The code of a double from its bits: -0.0 is 0.0, NaN above all (see kernels/rows/keys.py)."""
     code = bits ^ ((bits >> 63) & INT_MAX)
     if code == -1:
         code = 0
