@@ -31,7 +31,7 @@ NO_EVENTS = (NO_INTS, NO_INTS, np.empty(0, np.int8), NO_INTS, NO_INTS, NO_BYTES,
 
 class ChangeSide:
     """wanted: which rows are counted (kernels/changes/matches.py); those with NULL in their key are kept too
-        then."""
+    then."""
 
     def __init__(self, types: Sequence[SqlType], keys: Sequence[int], wanted: int) -> None:
         self.types = tuple(types)
