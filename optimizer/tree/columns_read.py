@@ -6,6 +6,7 @@ A column that is only handed on, `SELECT x FROM (SELECT * FROM s)`, is not read.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from penstock.engine.expressions.expression import Expression, columns_of
 
@@ -61,6 +62,8 @@ def look(node: Node, wanted: set[int], found: Read) -> None:
         case Aggregate():
             arguments = (one.argument for one in node.aggregates if one.argument is not None)
             look(node.input, columns_in([*node.keys, *arguments]), found)
+        case _:
+            assert_never(node)  # a node nobody thought of here would seem to read nothing
 
 
 def columns_in(expressions: Iterable[Expression]) -> set[int]:

@@ -8,8 +8,10 @@ import pytest
 from functions_oracle import COMPARISONS, B, D, I, L, T, Table, V, crossed
 from nasty_values import BIGINT, BOOLEAN, DOUBLE, INF, INTERVAL, NAN, NASTY, TIMESTAMP, VARCHAR
 
+from penstock.engine.expressions.evaluate import evaluate
 from penstock.engine.expressions.expression import Call, Expression, Literal
-from penstock.engine.expressions.functions import FUNCTIONS
+from penstock.engine.expressions.functions import FUNCTIONS, may_raise
+from penstock.engine.rows.errors import DataError
 from penstock.engine.rows.types import SqlType
 
 SIGNATURES: list[tuple[str, SqlType, tuple[SqlType, ...]]] = [
@@ -69,6 +71,26 @@ def test_function_oracle(function: str, type_: SqlType, parameters: tuple[SqlTyp
         itertools.product(*(NASTY[parameter] for parameter in parameters)), 0, None, 7
     )
     table.check(*(Call(type_, function, tuple(map(Literal, parameters, values))) for values in constants))
+
+
+MORE = [("substring", V, (V, B)), ("substring", V, (V, B, B)), ("round", B, (B, B)), ("sign", B, (D,))]
+
+
+@pytest.mark.parametrize(
+    ("function", "type_", "parameters"),
+    [*SIGNATURES, *MORE],
+    ids=[f"{f}-{'-'.join(map(str, p))}-{t}" for f, t, p in [*SIGNATURES, *MORE]],
+)
+def test_what_fails_on_data_says_that_it_may(
+    function: str, type_: SqlType, parameters: tuple[SqlType, ...]
+) -> None:
+    """Else it would be looked at on rows that other conditions have excluded."""
+    table = crossed(*((parameter, NASTY[parameter]) for parameter in parameters))
+    call = Call(type_, function, tuple(table.columns))
+    try:
+        evaluate(call, table.arrays.__getitem__, table.length)
+    except DataError:
+        assert may_raise(call)
 
 
 def test_many_arguments_oracle() -> None:
