@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lowest rooms check slow draws fuzz mutants bench clean
+.PHONY: install run test lowest rooms walk docs check slow draws fuzz mutants bench clean
 
 install: $(STAMP)
 
@@ -53,6 +53,15 @@ mutants: install
 # docs/rooms.md from the heads of rooms and modules.
 rooms: install
 	$(BIN)/python docs/write_rooms.py
+
+# The site of docs/, into build/site; nothing else needs what this installs.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
 
 check: install
 	$(BIN)/ruff check .

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 class Engine:
     """Streams, queries and what connects them; any number of threads may use it (turns.py).
 
-    >>> engine = Engine()
-    >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
-    >>> query = engine.query("SELECT x FROM s WHERE x > 1")
-    >>> engine.push("s", {"ts": [1, 2, 3], "x": [1, 2, 3]})
-    >>> query.results()["x"].to_pylist()
-    [2, 3]
+    Examples:
+        >>> engine = Engine()
+        >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
+        >>> query = engine.query("SELECT x FROM s WHERE x > 1")
+        >>> engine.push("s", {"ts": [1, 2, 3], "x": [1, 2, 3]})
+        >>> query.results()["x"].to_pylist()
+        [2, 3]
     """
 
     def __init__(
@@ -397,14 +398,15 @@ class Engine:
     def restore_bytes(data: bytes, source: str = "bytes given") -> Engine:
         """The same from what `checkpoint_bytes` gave; `source`: what messages call them.
 
-        >>> engine = Engine()
-        >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
-        >>> query = engine.query("SELECT SUM(x) AS total FROM s [RANGE UNBOUNDED]", name="totals")
-        >>> engine.push("s", {"ts": [1, 2], "x": [10, 20]})
-        >>> again = Engine.restore_bytes(engine.checkpoint_bytes(note={"batch": 7}))
-        >>> again.push("s", {"ts": [3], "x": [30]})
-        >>> again.queries["totals"].results()["total"].to_pylist()[-1], again.note
-        (60, {'batch': 7})
+        Examples:
+            >>> engine = Engine()
+            >>> engine.execute("CREATE STREAM s (ts TIMESTAMP, x BIGINT)")
+            >>> query = engine.query("SELECT SUM(x) AS total FROM s [RANGE UNBOUNDED]", name="totals")
+            >>> engine.push("s", {"ts": [1, 2], "x": [10, 20]})
+            >>> again = Engine.restore_bytes(engine.checkpoint_bytes(note={"batch": 7}))
+            >>> again.push("s", {"ts": [3], "x": [30]})
+            >>> again.queries["totals"].results()["total"].to_pylist()[-1], again.note
+            (60, {'batch': 7})
         """
         return Engine._load(data, source)
 
@@ -413,8 +415,9 @@ class Engine:
     def options(self) -> dict[str, Any]:
         """The keywords it was made with, all but `scheduler`; `weights` only if they were given.
 
-        >>> Engine(sharing="chain").options["sharing"]
-        'chain'
+        Examples:
+            >>> Engine(sharing="chain").options["sharing"]
+            'chain'
         """
         forced = self._forced
         return {

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from run_page import run_page
 from test_documents import count_shown
+from test_pages import REWRITE, pages_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +19,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def test_readme(spark: SparkSession) -> None:
     assert count_shown(of_spark=True) >= 5
+
+
+@pytest.mark.parametrize("page", pages_run(of_spark=True))
+def test_page(page: str, spark: SparkSession, tmp_path: Path) -> None:
+    assert run_page(f"docs/{page}", tmp_path, REWRITE).lines_shown > 20
 
 
 @pytest.fixture(autouse=True)
