@@ -63,6 +63,10 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
 
+# The files that one push passes, and how often it goes from one to another.
+walk: install
+	$(BIN)/python -m penstock.bench.walk
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
