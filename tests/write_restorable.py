@@ -120,7 +120,7 @@ class Table:
 
     def _errors(self) -> list[str]:
         """What a query may have failed with."""
-        return [name for name in self._ours if name.startswith(f"{PACKAGE}engine.errors.")]
+        return [name for name in self._ours if name.startswith(f"{PACKAGE}engine.rows.errors.")]
 
     def _add(self, info: TypeInfo) -> None:
         held = self.classes[info.fullname] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.engine.flow.queue import BEGINNING
+from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import StoredWindowNode
 from penstock.engine.rows.window import FOREVER, MAX_TS
@@ -14,6 +14,8 @@ from penstock.engine.rows.window import FOREVER, MAX_TS
 
 class Reading(Protocol):
     """The part of a plan that reads a window, for some queries."""
+
+    output: Outlet
 
     @property
     def queries(self) -> Sequence[Named]: ...

@@ -13,7 +13,8 @@ import pytest
 from run_page import ROOT, Block, PageRun, blocks_of, matches, run_page
 
 DOCS = ROOT / "docs"
-REFERENCES = ("LANGUAGE.md", "FIGURES.md", "TESTS.md", "rooms.md")
+DESIGN = tuple(f"design/{path.name}" for path in sorted((ROOT / "docs" / "design").glob("*.md")))
+REFERENCES = ("LANGUAGE.md", "FIGURES.md", "TESTS.md", "rooms.md", "glossary.md", *DESIGN)
 """What is written in tables and fragments, and checked by tests of its own."""
 SITE = (ROOT / "mkdocs.yml").read_text()
 REWRITE = bool(os.environ.get("PENSTOCK_REWRITE"))
