@@ -43,7 +43,7 @@ draws: install
 DRAWS ?= 1000
 FAILURES ?= 1
 fuzz: install
-	PYTHONPATH=tests $(BIN)/python -m fuzz.main --draws $(DRAWS) --failures $(FAILURES) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:tests/help:tests/laws $(BIN)/python -m fuzz.main --draws $(DRAWS) --failures $(FAILURES) $(if $(SEED),--seed $(SEED))
 
 # Wrong versions of the engine that some test ought to notice, a new sample each time: make mutants SAMPLE=300
 SAMPLE ?= 40
