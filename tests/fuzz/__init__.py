@@ -10,5 +10,5 @@
     shrink.py   the smallest script that still fails, written as a program
     main.py     many seeds
 
-A script that failed is kept by name in tests/test_fuzz_found.py.
+A script that failed is kept by name in tests/laws/test_fuzz_found.py.
 """
