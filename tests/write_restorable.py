@@ -238,7 +238,7 @@ class Table:
     def _takes(self, name: str) -> Iterator[str]:
         """The types of what is given to a function."""
         if name == "list.append":
-            yield from ("list[engine.operators.sink.Sink]", "engine.operators.sink.Sink")
+            yield from ("list[engine.results.sink.Sink]", "engine.results.sink.Sink")
             return
         kind = self._function(name)
         for number, one in enumerate(kind.arg_types):

@@ -1,11 +1,11 @@
 """What a checkpoint may hold: a closed list of classes, the types of their attributes, and of what may be
 called.
 
-    engine.buffer.RowBuffer                       a class, and what each of its attributes may be
+    engine.rows.buffer.RowBuffer                  a class, and what each of its attributes may be
         base: int
         data: array(int64, 1) | array(uint8, 1)
         valid?~: None | array(uint8, 1)         ? not always there  ~ not always to be written, or with gaps
-    engine.scheduler.Ready.add(engine.operators.sink.Sink | ...)      what may be called, and with what
+    engine.flow.scheduler.Ready.add(engine.results.sink.Sink | ...)      what may be called, and with what
 
 `restorable.txt` has it, written by `tests/write_restorable.py` from the types that mypy finds and from the
 arrays that engines have. What is not there is neither written nor restored. Each line is compiled to a
