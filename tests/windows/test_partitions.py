@@ -147,3 +147,20 @@ def asked_by_a_push(queries: list[str], partitions: int) -> float:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     return statistics.median(peaks)
+
+
+def test_numbers_of_rows_that_are_in_no_window_are_used_again() -> None:
+    """Two windows over rows in common hold nine: no more is known of 40,000 than of 1,000."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT)")
+    for rows in (2, 3):
+        engine.query(f"SELECT k, COUNT(*) AS n FROM a [PARTITION BY k ROWS {rows}] GROUP BY k EMIT CHANGES")
+    sizes = []
+    for start in range(0, 40_000, 1_000):
+        ts = list(range(start, start + 1_000))
+        engine.push("a", {"ts": ts, "k": [time % 3 for time in ts]})
+        (store,) = engine._runtime.windows
+        store._check()
+        sizes.append(store.state_bytes)
+    assert store.state_rows < 15
+    assert max(sizes[20:]) <= max(sizes[:5])
