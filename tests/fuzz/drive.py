@@ -310,8 +310,10 @@ class Drive:
     def ask_within(self) -> None:
         """In the midst of a push; it is done when that is."""
         step = self.within
-        if isinstance(step, Alter) and len(self.with_company(step.name)) != 1:
-            return  # of several it could not be told which were refused
+        if isinstance(step, Alter):
+            company = self.with_company(step.name)
+            if len(company) != 1 or company[0].next is not None:
+                return  # it could not be told which were refused, or which windows came into force before
         self.within = None
         match step:
             case Start():
