@@ -109,6 +109,7 @@ class Sink:
             if not batch.length:
                 pass
             elif self._netting == "none":
+                self.settle()  # what was there before all time may be held yet
                 self._take(batch)
             else:
                 self._net(batch)

@@ -159,3 +159,16 @@ def test_a_union_of_range_and_rows_gives_an_instant_to_a_join_as_a_whole(expiry:
         engine.push("a", {"ts": [1, 3], "k": [0, 0], "v": [1.0, 3.0]})
         engine.close()
         assert sorted(rows_of(query.results())) == wanted
+
+
+def test_what_was_there_before_all_time_comes_first() -> None:
+    """It was held as changes of an instant are that may cancel, and what followed went by."""
+    text = "SELECT k, v FROM b [ROWS 3] UNION ALL SELECT k, v FROM t"
+    for scheduler in (RoundRobin(1), RoundRobin(), *map(Shuffled, range(20))):
+        engine = make(scheduler=scheduler)
+        engine.advance(2)
+        query = engine.query(f"{text} EMIT CHANGES")
+        engine.push("b", {"ts": [4, 11], "k": [2, 1], "v": [1.5, 0.25]})
+        engine.close()
+        given = rows_of(query.results())
+        assert [ts for ts, *_ in given] == [2, 2, 4, 11]
