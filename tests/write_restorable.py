@@ -88,6 +88,7 @@ class Table:
     def __init__(self, seen: Seen, *, is_open: bool = False) -> None:
         """is_open: all classes, with open places where types leave something open."""
         self._is_open = is_open
+        self._loose: set[str] = set()
         self.places: list[str] = []
         sources, options = process_options([], require_targets=False)
         options.incremental = False
@@ -206,6 +207,8 @@ class Table:
     def _array(self, kind: Instance, path: str) -> str:
         dtype, ndim = dtype_of(kind), ndim_of(kind)
         found = [f"array({dtype}, {ndim})"] if dtype and ndim else []
+        if not found:
+            self._loose.add(path.split(" .")[0])  # it may be anybody's, with gaps or not to be written
         return joined([*found, self._open(f"{path}[]", "never" if found else "array")])
 
     def _open(self, path: str, unless: str = "never") -> str:
@@ -264,10 +267,13 @@ class Table:
         for full, held in sorted(self.classes.items()):
             if not self._ours[full].is_protocol:
                 yield full.removeprefix(PACKAGE)
-                loose = self._seen.get(f"{full.removeprefix(PACKAGE)}:: loose", [])
-                always = f"{full.removeprefix(PACKAGE)}:: always" in self._seen
+                short = full.removeprefix(PACKAGE)
+                loose = self._seen.get(f"{short}:: loose", [])
+                is_met = f"{short}:: always" in self._seen
                 for name, kind in sorted(held.items()):
-                    if "array" in kind and (name.rstrip("?") in loose or not always):
+                    plain = name.rstrip("?")
+                    is_loose = plain in loose or f"{short}: {plain}" in self._loose
+                    if "array" in kind and (is_loose or not is_met):
                         name += "~"
                     yield f"    {name}: {kind}"
 

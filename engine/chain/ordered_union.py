@@ -22,6 +22,7 @@ from penstock.engine.flow.queue import Outlet, Queue, bound_of, nobody
 from penstock.engine.joins.found_pairs import StoredNow, batches_of
 from penstock.engine.kernels.chain.slice_join import fit_windows, merge_runs
 from penstock.engine.members.member import Member
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.shelves.side import Side
 
 from .slice_join import SliceJoin
@@ -223,6 +224,12 @@ class OrderedUnion(Stateless):
                     batch._check()
             assert queue.rows == sum(batch.length for batch in queue.batches), "rows of a queue miscounted"
         assert len(self._sources) + len(self._retired) == len(self.queues), "a slice without a queue"
+
+    def _check_restored(self) -> None:
+        expect(len(self.since) == len(self._windows) == len(self._sides) == 2, "something of each side")
+        expect(
+            all(isinstance(one, Pairs) for queue in self.queues for one in queue.batches), "pairs that wait"
+        )
 
 
 def merged(times: list[NDArray], rows: list[NDArray], ends: list[int]) -> tuple[NDArray, NDArray]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from penstock.engine.kernels.chain.slice_join import (
     FIELDS,
     OF_MALE,
+    PAIR_FIELDS,
     TS,
     count_ages,
     first_males,
@@ -23,6 +24,7 @@ from penstock.engine.kernels.chain.slice_join import (
     rows_of_pairs,
 )
 from penstock.engine.kernels.joins.slices import Slices
+from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.shelves.side import Side
 
@@ -65,6 +67,11 @@ class References(Batch):
         """Whether the males of each side are of rows from the one given on."""
         left, right = first_males(self.table)
         return bool(left >= since[0] and right >= since[1])
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        expect(self.table.shape == (FIELDS, self.length), "fields of all references")
+        expect(np.array_equal(self.table[TS], self.ts), "times of all references")
 
 
 class Pairs(Batch):
@@ -129,3 +136,11 @@ class Pairs(Batch):
             shelf = sides[side].shelves[0]
             tags = shelf.words[number] if is_word else shelf.leaves[number]
             fit_tags(self.table, self.records, side, tags.data, tags.base, low, high, bits, fits)
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        expect(self.table.shape == (PAIR_FIELDS, self.length), "fields of all pairs")
+        expect(self.records.shape[0] == FIELDS, "fields of all references")
+        within(self.table[OF_MALE], 0, self.records.shape[1], "males of pairs")
+        expect(self._rows is None or self._rows.shape == (2, self.length), "rows of all pairs")
+        self._fitting, self._younger, self._first = {}, None, None

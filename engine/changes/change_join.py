@@ -44,6 +44,7 @@ from penstock.engine.kernels.changes.change_join import (
 from penstock.engine.kernels.changes.matches import NEITHER, WITH, WITHOUT, settle
 from penstock.engine.plan.known_content import reads_stream
 from penstock.engine.plan.plan import ChangeJoinNode, JoinKind
+from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, Gather, LazyColumn
 from penstock.engine.rows.errors import DataError
@@ -344,6 +345,20 @@ class ChangeJoin:
                 assert int(side.bag.ends().min()) > self._known.ts, "a row is kept beyond its end"
             if side.wanted:
                 side.check_given()
+
+    def _check_restored(self) -> None:
+        expect([one.shape[-1] for one in self._out] == [CHUNK_ROWS] * 5, "room for pairs")
+        expect(len(self._sides) == 2 and len(self._carried) == 2, "two sides")
+        expect(int(self._carried[0]) == len(self._carry), "rows to be looked at")
+        expect(self._work is not None or not len(self._carry), "no rows to be looked at")
+        slots = min(len(side.bag.counts) for side in self._sides)
+        within(self._carry, 0, 2 * slots, "slots to be looked at")
+        expect(
+            self._wanted == WANTED[self._node.kind] and self._is_counted == any(self._wanted),
+            "a kind of join",
+        )
+        for side, keys in zip(self._sides, (self._node.left_keys, self._node.right_keys), strict=True):
+            expect(side.keys == keys, "keys of the plan")
 
 
 def entering(batch: Batch) -> int:

@@ -235,6 +235,13 @@ class GroupBy:
         expect(len(self._aggregates) == calls, "an aggregate for each call")
         expect(self._said.shape == (slots, calls), "what groups have said")
         expect(self._said_valid.shape == (slots, calls + 1), "what groups have said")
+        groups = self._groups
+        _, ids = groups.expiry.entries()
+        for argument in self._arguments.values():
+            if isinstance(argument, TextArgument) and not groups.rows_only:
+                within(argument.kept(ids)[1], 0, argument.texts, "texts of rows")
+            if not groups.is_done:
+                expect(len(argument.row_codes[0]) == groups.rows, "values of all rows")
         self._last[:] = 0  # points of the last batch are not kept: `said` has what they said
         self._base = 1
 

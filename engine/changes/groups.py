@@ -115,6 +115,11 @@ class Groups:
         """Groups that are remembered; one without a key is not counted."""
         return int(self._meta[kernels.LIVE])
 
+    @property
+    def rows(self) -> int:
+        """Rows of the batch being worked."""
+        return len(self._rows[0])
+
     def begin(self, batch: Batch | None, known: int) -> None:
         """Take the next rows; all that is due by `known`, or by the time of a row, will happen."""
         assert self.is_done, "the rows before are not worked yet"
@@ -295,14 +300,13 @@ class Groups:
         )
         stage = int(meta[kernels.OPEN])
         expect(0 <= stage <= 2, "a stage of the work")
-        if stage:
-            listed, at = int(meta[kernels.LISTED]), int(meta[kernels.AT_POINT]) if stage == 2 else 0
-            expect(0 <= at <= listed <= capacity, "points to be made")
-            touched = self._touched[at:listed]
-            distinct(touched, used, "groups that were touched")
-            expect(bool((marks[touched] == kernels.TOUCHED).all()), "groups that were touched")
+        listed, at = int(meta[kernels.LISTED]), int(meta[kernels.AT_POINT]) if stage == 2 else 0
+        expect(0 <= at <= listed <= capacity and (stage or not listed), "points to be made")
+        touched = self._touched[at:listed]
+        distinct(touched, used, "groups that were touched")
+        expect(bool((marks[touched] == kernels.TOUCHED).all()), "groups that were touched")
         waiting = int(np.count_nonzero(marks == kernels.TOUCHED))
-        expect(waiting == (listed - at if stage else 0), "groups that were touched, and no others")
+        expect(waiting == listed - at, "groups that were touched, and no others")
         expect(len(self._new_rows) >= MAX_EVENTS, "room for new rows")
         expect([len(one) for one in self._events] == [MAX_EVENTS] * 4, "room for events")
         expect([len(one) for one in self._points] == [MAX_POINTS] * 5, "room for points")

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.changes.extremes import run_extremes
+from penstock.engine.kernels.changes.ordered import USED
+from penstock.engine.restoring.in_order import within
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import TextColumn, TextView, valid_bytes
@@ -117,3 +119,10 @@ class TextExtreme:
     @property
     def nbytes(self) -> int:
         return self._trees.nbytes + int(self._said.nbytes)
+
+    def _check_restored(self) -> None:
+        texts = self._argument.texts
+        within(self._said, -1, texts, "texts that were said")
+        keys, counts, _, meta = self._trees.arrays
+        used = slice(1, int(meta[USED]) + 1)  # node 0 is nobody's
+        within(keys[used][counts[used] > 0], 0, texts, "texts in trees")

@@ -5,18 +5,21 @@
 
 The header has the program's version, the note, the records of the object graph, where arrays are in the
 buffers and how long each buffer is. Buffers and header are compressed where that helps. Numbers are
-little-endian. The checksum (CRC-32 of all before it) finds accidents; it is no seal against forgery. Nothing
-in a checkpoint is run (see object_builder.py).
+little-endian. The checksum (CRC-32 of all before it) finds accidents; it is no seal against forgery. So
+sizes are looked at before anything is unpacked, and what is in it before anything is made of it (see
+object_builder.py).
 
 A file is written whole or not at all (write_whole.py).
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +124,8 @@ def load(data: Buffer, version: str, source: str = NOT_STATED) -> tuple[Any, dic
                 source=source,
             )
         buffers = read_buffers(view[header_end : -CHECKSUM.size], header["lengths"], header["stored"])
-        made = Build(restorable(), header["records"], buffers, header["arrays"]).all()
+        with without_collection():
+            made = Build(restorable(), header["records"], buffers, header["arrays"]).all()
         note = unpack_values(header["note"])
         if type(note) is not dict:
             raise ValueError("expected a note")
@@ -137,6 +141,19 @@ def load(data: Buffer, version: str, source: str = NOT_STATED) -> tuple[Any, dic
             f"Expected a checkpoint as Penstock writes it, found {type(error).__name__} ({words})",
             source=source,
         ) from None
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Many objects are made and none is garbage: to look for some, time and again, takes longer than to make
+    them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def unpacked(view: memoryview, stored: int, length: int) -> dict[str, Any]:

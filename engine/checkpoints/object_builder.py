@@ -68,6 +68,10 @@ FIELDS: dict[str, tuple[Any, ...]] = {
 """By kind: types of the fields a record begins with."""
 ENDLESS = {"objects", "named", "value", "object", "partial", "count", "error", *CONTAINERS, *PLURALS}
 """Kinds whose records go on with numbers of other records."""
+EMPTY = frozenset({"object", *CONTAINERS})
+"""Kinds of what is made empty, and then filled."""
+EARLY = EMPTY | {""}
+WHOLES = frozenset({"tuple", "frozenset", "named", "value", "partial"})
 CONSTANTS = (type(None), bool, int, float, str, bytes)
 
 
@@ -85,6 +89,10 @@ class Build:
         """By the number of their name."""
         self._made: list[Any] = [UNMADE] * len(records)
         self._rows_of_room = 0
+        self._names: dict[int, list[str]] = {}
+        """Of attributes, by the number of the text that has them."""
+        self._helds: dict[int, dict[str, Any]] = {}
+        """Attributes of objects and values by their numbers."""
 
     def all(self) -> list[Any]:
         """Every object by its number."""
@@ -109,12 +117,13 @@ class Build:
         # 2. what is made whole, of parts with lower numbers or of things still empty
         for number, record in enumerate(self._records):
             if made[number] is UNMADE:
-                made[number] = self._whole(record[0], record)
+                made[number] = self._whole(number, record[0], record)
         # 3. what is in those that were made empty
         for number in later:
             record = self._records[number]
             if record[0] == "object":
-                self._fill(made[number], record)
+                held = self._helds[number] = self._held(record)
+                self._fill(made[number], held)
             else:
                 made[number].extend([made[one] for one in record[1:]])
         for number in last:
@@ -160,15 +169,18 @@ class Build:
                     or max(rest) >= count
                 ):
                     raise Unknown(f"Expected a `{kind}` with numbers of records")
-                if kind in ("tuple", "frozenset", "named", "value", "partial"):
+                if kind not in EMPTY and max(rest) >= number:
+                    late = [one for one in rest if one >= number]
+                    if not all(self._records[one][:1] and self._records[one][0] in EARLY for one in late):
+                        raise Unknown("Expected parts that come before what they are parts of")
+                if kind in WHOLES:
                     before = [one for one in rest if one < number]
                     depths[number] = 1 + max([depths[one] for one in before], default=0)
                     sizes[number] = 1 + sum([sizes[one] for one in before])
                     if depths[number] > MAX_DEPTH or sizes[number] > MAX_PARTS:
                         raise Unknown("Expected what has fewer parts")
 
-    def _fill(self, value: Any, record: Record) -> None:
-        held = self._held(record)
+    def _fill(self, value: Any, held: dict[str, Any]) -> None:
         if has_own_state(value):
             self._check_held(type(value), held)
             if hasattr(value, "__setstate__"):
@@ -179,11 +191,12 @@ class Build:
 
     def _held(self, record: Record) -> dict[str, Any]:
         """Attributes by name."""
-        names = self._text(record[2]).split()
-        held = dict(zip(names, [self._part(one) for one in record[3:]], strict=True))
-        if len(held) != len(names):
-            raise Unknown("Expected each attribute once")
-        return held
+        names = self._names.get(record[2])
+        if names is None:
+            names = self._names[record[2]] = self._text(record[2]).split()
+            if len(set(names)) != len(names):
+                raise Unknown("Expected each attribute once")
+        return dict(zip(names, self._parts(record, 3), strict=True))
 
     def _check_held(self, made: type, held: dict[str, Any]) -> None:
         self._known.check(made, held)
@@ -194,7 +207,7 @@ class Build:
         for number, record in enumerate(self._records):
             kind = record[0]
             if kind in ("object", "value"):
-                known.check(type(made[number]), self._held(record))
+                known.check(type(made[number]), self._helds[number])
             elif kind == "named":
                 value = made[number]
                 known.check(type(value), value._asdict())
@@ -213,7 +226,7 @@ class Build:
                 if isinstance(owner, RowBuffer) is first:
                     owner._check_restored()
 
-    def _whole(self, kind: str, record: Record) -> Any:
+    def _whole(self, number: int, kind: str, record: Record) -> Any:
         match kind:
             case "wide":
                 return int(record[1])
@@ -234,7 +247,7 @@ class Build:
                 return self._named(record)
             case "value":
                 value: Any = object.__new__(self._class(record[1], is_value))
-                held = self._held(record)
+                held = self._helds[number] = self._held(record)
                 for name, one in held.items():
                     object.__setattr__(value, name, one)
                 if hasattr(value, "__post_init__"):
@@ -270,7 +283,8 @@ class Build:
         return found
 
     def _parts(self, record: Record, first: int) -> list[Any]:
-        return [self._part(one) for one in record[first:]]
+        made = self._made
+        return [made[one] for one in record[first:]]  # which have been made: _check_records has seen to that
 
     def _text(self, number: int) -> str:
         found = self._part(number)

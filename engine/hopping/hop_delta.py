@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.engine.flow.queue import Queue
 from penstock.engine.kernels.hopping.whole_tally import compare_rows
 from penstock.engine.keys.key_slots import MIN_SLOTS, NO_SLOTS, KeySlots, SlotReader
+from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.hops import Hops
 from penstock.engine.rows.types import SqlType
@@ -76,6 +77,11 @@ class HopDelta(WholeOperator):
         self._slots._check()
         rows = 0 if self._before is None else self._before.length
         assert rows == len(self._before_slots), "rows and their slots differ"
+
+    def _check_restored(self) -> None:
+        rows = 0 if self._before is None else self._before.length
+        expect(rows == len(self._before_slots), "a slot for each row")
+        within(self._before_slots, 0, self._slots.used, "slots of rows")
 
 
 def signed(batch: Batch, ts: int, sign: int) -> Batch:

@@ -20,6 +20,7 @@ from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex, split_by_member
 from penstock.engine.members.roster import Roster
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.member_index import demands_of
 from penstock.engine.shelves.side import Side
@@ -190,3 +191,8 @@ class PairGiver:
             member.found += pairs.length
             self.counters.rows_out += pairs.length
             member.output.put(pairs)
+
+    def _check_restored(self) -> None:
+        members = len(self.members)
+        if members:
+            expect(all(len(one) == members for one in self._demands), "what each member asks for")

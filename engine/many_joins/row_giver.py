@@ -21,6 +21,7 @@ from penstock.engine.members.lineage import Demand
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex, split_by_member
 from penstock.engine.members.roster import Roster
+from penstock.engine.restoring.in_order import expect, rising
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.find_needed import as_matrix
 from penstock.engine.shelves.member_index import tag_demands
@@ -84,6 +85,11 @@ class MemberIndex:
                 np.maximum(ages, side.ages(ts, rows), out=ages)
         words = [one for _, own in tags for one in own]
         return ages, as_matrix(leaves, len(ts), np.int32), as_matrix(words, len(ts), np.int64)
+
+    def _check_restored(self) -> None:
+        expect(len(self.sizes) == len(self.members), "a window for each member")
+        for _, sizes in self._windows:
+            rising(sizes, "windows")
 
 
 class RowGiver:

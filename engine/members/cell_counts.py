@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.kernels.joins.cells import settle_cells, settle_rows
 from penstock.engine.kernels.joins.slices import Slices, slices_of
+from penstock.engine.restoring.in_order import expect, within
 
 MAX_CELLS = 1 << 23  # of 4 bytes
 MAX_PAIRS = 1 << 30  # counted between two settles: no counter, and no sum of counters, is ever full
@@ -104,3 +105,17 @@ class CellCounts:
         some = np.flatnonzero((self._low <= self._high).all(axis=0))
         by_low, by_high = (some[np.argsort(edge[some], kind="stable")] for edge in (low, high))
         settle_rows(cells.reshape(lefts * rights, slices), low, by_low, high, by_high, ranks, counts)
+
+    def _check_restored(self) -> None:
+        expect(len(self._cells) == len(self._ranks) == len(self._is_touched) == 2, "counters of both sides")
+        expect(self._cells[0].ndim == self._cells[1].ndim == 3, "counters by leaves and slices")
+        expect(self._cells[0].shape[:2] == self._cells[1].shape[:2], "counters of the same leaves")
+        members = self._low.shape[1]
+        expect(self._low.shape == self._high.shape == (2, members), "leaves of members")
+        for side, (cells, one, ranks) in enumerate(zip(self._cells, self.slices, self._ranks, strict=True)):
+            expect(cells.shape[2] == len(one.ends) + 1 and len(ranks) == members, "counters of all slices")
+            within(ranks, 0, len(one.ends), "slices of members")
+            within(self._low[side], 0, 1 << 31, "leaves")
+            within(self._high[side], -1, self._cells[0].shape[side], "leaves")
+        for cells in self._cells:
+            expect(bool((cells >= 0).all()), "counts")

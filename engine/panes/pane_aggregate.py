@@ -25,6 +25,7 @@ from penstock.engine.expressions.evaluate import evaluate, evaluate_predicate, s
 from penstock.engine.flow.operator import Counters
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.plan.plan import CommonPanes, PaneCall
+from penstock.engine.restoring.in_order import expect, same_length
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.errors import DataError
 from penstock.engine.rows.window import FOREVER
@@ -439,3 +440,8 @@ class PaneAggregate:
             assert member.says is None or len(member.says) <= self.panes.slots.used, "a group is unknown"
         needed = {call.argument for call in self._calls if call.argument is not None}
         assert set(self.panes.values) == needed, "values are kept that nobody asks for"
+
+    def _check_restored(self) -> None:
+        arrays = [self._hop, self._origin, self._size, self._next_hop, self._promised]
+        same_length("times of members", *arrays, *([] if self._last_hop is None else [self._last_hop]))
+        expect(len(self._hop) == 0 or int(min(self._hop.min(), self._size.min())) > 0, "hops of some size")

@@ -53,6 +53,7 @@ ARROW: dict[str, type] = {
     "value": pa.Scalar,
     "scalar": np.generic,
 }
+WITH_ARRAYS = frozenset({np.ndarray, tuple, list})
 PACKAGE = "penstock."
 
 
@@ -132,7 +133,11 @@ class Restorable:
             raise Unknown(f"Expected `{made.__qualname__}` with {sorted(needed - held.keys())}")
         for name, value in held.items():
             known = fits.get(name)
-            if known is None or not known(value) or not (name in loose or is_own(value)):
+            if (
+                known is None
+                or not known(value)
+                or (type(value) in WITH_ARRAYS and name not in loose and not is_own(value))
+            ):
                 raise Unknown(f"Expected another `{name}` of `{made.__qualname__}`, found {words_for(value)}")
 
     def is_function(self, name: str) -> bool:
@@ -251,6 +256,7 @@ def unfolded(value: Any) -> tuple[str, list[Any]]:
     return name_of(value), []
 
 
+@functools.lru_cache(maxsize=4096)
 def name_of(value: Any) -> str:
     """Of a class or function, as the list has it."""
     return f"{value.__module__}.{value.__qualname__}".removeprefix(PACKAGE)
@@ -306,7 +312,17 @@ def _is_a(made: type, value: Any) -> bool:
 
 
 def either(*each: Fits) -> Fits:
-    return lambda value: any(fits(value) for fits in each)
+    """One of several types; which of them are classes is known beforehand, and quickly looked up."""
+    exact = frozenset(fits.made for fits in each if hasattr(fits, "made"))
+    classes = tuple(
+        fits.args[0] for fits in each if isinstance(fits, functools.partial) and fits.func is _is_a
+    )
+    others = [fits for fits in each if not hasattr(fits, "made") and getattr(fits, "func", None) is not _is_a]
+
+    def is_one(value: Any) -> bool:
+        return type(value) in exact or isinstance(value, classes) or any(fits(value) for fits in others)
+
+    return is_one
 
 
 def many(made: type, item: Fits) -> Fits:

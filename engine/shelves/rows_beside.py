@@ -27,6 +27,7 @@ from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.kernels.joins.place_leaves import place_leaves
 from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.members.roster import Roster
+from penstock.engine.restoring.in_order import expect, rising
 
 from .shelf import Shelf, filled
 
@@ -77,6 +78,12 @@ class RowsBeside:
         if len(self.limits) == len(self.sizes):
             return longest
         return np.where(longest == 0, 0, self.limits[self.limits.searchsorted(longest)])
+
+    def _check_restored(self) -> None:
+        expect(0 < len(self.limits) <= len(self.sizes), "windows")
+        rising(self.sizes, "windows")
+        rising(self.limits, "windows")
+        expect(int(self.limits[-1]) == int(self.sizes[-1]) and int(self.sizes[0]) > 0, "the longest window")
 
 
 def number_rows(shelves: Sequence[Shelf], end: int, last_gap: int) -> None:

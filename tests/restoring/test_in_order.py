@@ -7,11 +7,15 @@ from typing import Any
 
 import msgpack
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
+from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.base.packed import is_whole
+from penstock.engine.kernels.rows import expiry
 from penstock.engine.kernels.rows.chains import are_apart, walk_chains, walk_trees
 from penstock.engine.restoring.in_order import (
     Disorder,
@@ -23,6 +27,10 @@ from penstock.engine.restoring.in_order import (
     size_of_two,
     within,
 )
+from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.expiry_queue import ExpiryQueue
+from penstock.engine.rows.store import Store, TextColumn
+from penstock.engine.rows.types import SqlType
 
 
 def naive_chains(heads: list[int], following: list[int], seen: set[int]) -> int:
@@ -147,3 +155,105 @@ def test_order_is_not() -> None:
     same_length("x", [1], [2])
     distinct(np.array([2, 0, 1]), 3, "x")
     assert chained(np.array([1, -1]), np.array([-1, 0]), np.zeros(2, np.bool_), "x") == 2
+
+
+def queue_of_times() -> ExpiryQueue:
+    """Some in the ring, some in lists, of which one has two entries and one was taken."""
+    queue = ExpiryQueue()
+    for number, ets in enumerate([5, 9, 9, 3, 3, 2, 7]):
+        push(*queue.arrays, ets, number)
+    pop(*queue.arrays)
+    return queue
+
+
+@njit
+def push(ring_ets, ring_id, heap_ets, lists, meta, ets, id_):  # type: ignore[no-untyped-def]
+    expiry.push_due(ring_ets, ring_id, heap_ets, lists, meta, ets, id_)
+
+
+@njit
+def pop(ring_ets, ring_id, heap_ets, lists, meta):  # type: ignore[no-untyped-def]
+    return expiry.pop_due(ring_ets, ring_id, heap_ets, lists, meta)
+
+
+def index_of_keys() -> HashIndex:
+    index = HashIndex(10)
+    index.insert(np.arange(300) % 7)
+    index.purge(12)
+    return index
+
+
+def texts() -> TextColumn:
+    column = TextColumn()
+    column.append(pa.array(["one", None, "zw\u00f6lf", ""]))
+    return column
+
+
+def times() -> Store:
+    store = Store([SqlType.BIGINT, SqlType.VARCHAR])
+    store.append(np.array([1, 1, 4]), [pa.array([1, None, 3]), pa.array(["a", "b", "c"])])
+    return store
+
+
+def batch() -> Batch:
+    whole = Batch(np.array([1, 2]), [pa.array([1, 2]), pa.array(["a", "b"])])
+    return whole.take(np.array([0, 1, 1]))
+
+
+def set_item(name: str, place: Any, value: Any) -> Any:
+    """Put a value somewhere in the attribute that a path of names leads to."""
+
+    def change(owner: Any) -> None:
+        *path, last = name.split(".")
+        for one in path:
+            owner = owner[int(one)] if one.isdigit() else getattr(owner, one)
+        if place is None:
+            setattr(owner, last, value)
+        else:
+            (owner[int(last)] if last.isdigit() else getattr(owner, last))[place] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (queue_of_times, set_item("meta", expiry.HEAD, 256)),
+        (queue_of_times, set_item("meta", expiry.RING, 257)),
+        (queue_of_times, set_item("meta", expiry.HEAP, 3)),
+        (queue_of_times, set_item("meta", expiry.LISTED, 2)),
+        (queue_of_times, set_item("meta", expiry.FREE_NODE, 0)),
+        (queue_of_times, set_item("meta", expiry.USED_NODES, 300)),
+        (queue_of_times, set_item("_lists", (0, expiry.NEXT), 0)),
+        (queue_of_times, set_item("_lists", (0, expiry.NEXT), 300)),
+        (queue_of_times, set_item("_lists", (0, expiry.LIST), -1)),
+        (queue_of_times, set_item("_heap_ets", 0, 8)), (queue_of_times, set_item("_ring.0", 0, 99)),
+        (index_of_keys, set_item("_tail", None, -1)), (index_of_keys, set_item("_inserted", None, 301)),
+        (index_of_keys, set_item("_end", None, 1 << 20)), (index_of_keys, set_item("_origin", None, -5)),
+        (index_of_keys, set_item("_heads", None, np.zeros(100, np.int32))),
+        (index_of_keys, set_item("_links", None, np.zeros(3, np.int32))),
+        (texts, set_item("starts.data", 1, 99)), (texts, set_item("starts.data", 2, 0)),
+        (texts, set_item("data.data", 0, 255)), (texts, set_item("starts.data", 3, 6)),
+        (texts, set_item("valid.end", None, 9)),
+        (times, set_item("ts.data", 0, 2)), (times, set_item("columns.0.values.end", None, 2)),
+        (times, set_item("columns.1.starts.end", None, 2)),
+        (batch, set_item("_columns.0.rows", 0, -1)), (batch, set_item("_columns.1.rows", 2, 2)),
+        (batch, set_item("length", None, 4)), (batch, set_item("_columns.0.view.index", None, 2)),
+    ],
+)  # fmt: skip
+def test_state_that_is_not_in_order_is_noticed(make: Any, change: Any) -> None:
+    owner = make()
+    owner._check_restored()
+    owner = make()
+    change(owner)
+    with pytest.raises((Disorder, IndexError)):
+        owner._check_restored()
+
+
+def test_chains_of_a_restored_index_are_laid_anew() -> None:
+    """Whatever the links were: they follow from the keys."""
+    index, other = index_of_keys(), index_of_keys()
+    index._links[:], index._heads[:] = 1 << 30, 77
+    index._check_restored()
+    index._check()
+    assert np.array_equal(index._heads, other._heads)

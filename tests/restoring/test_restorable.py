@@ -21,31 +21,30 @@ from penstock.engine.rows import errors
 KNOWN = restorable()
 SELF_CONTAINED = {
     # Looked at where they are used: by the batch, the operator, the store or the index that has them.
-    "engine.batch.Gather", "engine.groups.IndirectView", "engine.operators.group_by.PointView",
-    "engine.operators.group_by.TextPointView", "engine.operators.shared_select.CommonColumn",
-    "engine.kernels.query_index.Filing", "engine.kernels.query_index.Members", "engine.query_index.Fits",
-    "engine.kernels.sorted_nodes.Nodes", "engine.kernels.ttree.Links", "engine.pane_lanes.Block",
-    "engine.pane_lanes.Counts", "engine.pane_lanes.Extremes", "engine.pane_lanes.Sums",
-    "engine.pane_lanes.TextExtremes", "engine.pane_marks.Marks",
+    "engine.rows.batch.Gather", "engine.changes.groups.IndirectView", "engine.changes.group_by.PointView",
+    "engine.changes.group_by.TextPointView", "engine.selects.shared_select.CommonColumn",
+    "engine.kernels.joins.query_index.Filing", "engine.kernels.joins.query_index.Members",
+    "engine.members.query_index.Fits",
+    "engine.kernels.indexes.sorted_nodes.Nodes", "engine.kernels.indexes.ttree.Links",
+    "engine.panes.pane_lanes.Block",
+    "engine.panes.pane_lanes.Counts", "engine.panes.pane_lanes.Extremes", "engine.panes.pane_lanes.Sums",
+    "engine.panes.pane_lanes.TextExtremes", "engine.panes.pane_marks.Marks",
+    "engine.members.member_sets.MemberSets",
     # No kernel follows what is in them: numpy reads them, which looks for itself.
-    "engine.delays.Delays", "engine.dimension.Comparisons", "engine.dimension.Dimension",
-    "engine.coverage.Elsewhere", "engine.held_memory.HeldView", "engine.store.Viewed",
-    "optimizer.explain_many.ManyLayout", "engine.operators.ticks.Ticks",
+    "engine.flow.delays.Delays", "engine.members.dimension.Comparisons", "engine.members.dimension.Dimension",
+    "engine.shelves.coverage.Elsewhere", "engine.results.held_memory.HeldView", "engine.rows.store.Viewed",
+    "optimizer.explain.explain_many.ManyLayout", "engine.hopping.ticks.Ticks",
 }  # fmt: skip
 NOT_LOOKED_AT = {
     # Types and dimensions are sure, values are not: to be done.
-    "engine.aggregates.CountValues", "engine.cell_counts.CellCounts", "engine.groups.Changes",
-    "engine.lineage.Demand", "engine.lineage.Tags", "engine.member_sets.MemberSets",
-    "engine.operators.change_join.ChangeJoin", "engine.operators.change_join.Work",
-    "engine.operators.expire._Work", "engine.operators.held_pairs.Held",
-    "engine.operators.hop_delta.HopDelta", "engine.operators.ordered_union.OrderedUnion",
-    "engine.operators.pair_giver.PairGiver", "engine.operators.pane_aggregate.PaneAggregate",
-    "engine.operators.pane_aggregate.Progressions", "engine.operators.row_giver.MemberIndex",
-    "engine.operators.shared_select.SharedSelect", "engine.operators.shared_window_select.SharedWindowSelect",
-    "engine.operators.slice_run.SliceRun", "engine.operators.tell_partitions.PartitionTeller",
-    "engine.operators.tell_ranges.RangeTeller", "engine.operators.whole_join.WholeJoin",
-    "engine.pane_member.Said", "engine.pane_values.PaneValues", "engine.panes.PaneWindow",
-    "engine.rows_beside.RowsBeside", "engine.text_extreme.TextExtreme",
+    "engine.changes.aggregates.CountValues", "engine.changes.groups.Changes",
+    "engine.members.lineage.Demand", "engine.members.lineage.Tags",
+    "engine.changes.change_join.Work", "engine.changes.expire._Work", "engine.joins.held_pairs.Held",
+    "engine.panes.pane_aggregate.Progressions",
+    "engine.selects.shared_select.SharedSelect", "engine.selects.shared_window_select.SharedWindowSelect",
+    "engine.chain.slice_run.SliceRun", "engine.windows.tell_partitions.PartitionTeller",
+    "engine.windows.tell_ranges.RangeTeller", "engine.hopping.whole_join.WholeJoin",
+    "engine.panes.pane_member.Said", "engine.panes.pane_values.PaneValues", "engine.panes.panes.PaneWindow",
 }  # fmt: skip
 
 
@@ -101,12 +100,12 @@ def test_attributes_have_their_types() -> None:
 
 
 LIST = """
-engine.queue.Queue
+engine.flow.queue.Queue
     one: array(int64, 1)
     gaps~: array(int64, 1)
-    maybe?: None | tuple[int, str] | dict[str, list[engine.queue.Outlet]] | Kind
+    maybe?: None | tuple[int, str] | dict[str, list[engine.flow.queue.Outlet]] | Kind
     word: 'a' | 'b'
-Kind = engine.types.SqlType
+Kind = engine.rows.types.SqlType
 """
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.batch import Batch
-from penstock.engine.hops import Hops
-from penstock.engine.operators.whole_window import WholeWindow
-from penstock.engine.queue import Queue
-from penstock.engine.types import SqlType
-from penstock.engine.window import Window
+from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.hops import Hops
+from penstock.engine.hopping.whole_window import WholeWindow
+from penstock.engine.flow.queue import Queue
+from penstock.engine.rows.types import SqlType
+from penstock.engine.rows.window import Window
 
 TYPES = (SqlType.BIGINT, SqlType.BIGINT)
 HOP = 5
