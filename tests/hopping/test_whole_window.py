@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.flow.queue import Queue
+from penstock.engine.hopping.whole_window import WholeWindow
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.hops import Hops
-from penstock.engine.hopping.whole_window import WholeWindow
-from penstock.engine.flow.queue import Queue
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import Window
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.engine.shelves.coverage import last_dropped
 from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.rows.window import FOREVER
+from penstock.engine.shelves.coverage import last_dropped
 
 SIZES = np.array([1, 4, 5, 9, FOREVER])
 
