@@ -140,7 +140,9 @@ class Table:
             at = f"{short}: {name}"
             held[name if needed else f"{name}?"] = joined([self._text(kind, f"{at} ."), *self._more(at)])
         for name in sorted(met - {one.rstrip("?") for one in held}):
-            held[name if name in always else f"{name}?"] = joined(self._more(f"{short}: {name}"))
+            more = self._more(f"{short}: {name}")
+            if more:  # else it had the attribute once
+                held[name if name in always else f"{name}?"] = joined(more)
         for other in self._ours.values():  # what is made from it can stand in its place
             if info in other.mro[1:]:
                 self._wanted.append(other.fullname)
