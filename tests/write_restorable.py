@@ -54,7 +54,6 @@ from penstock.engine.restoring.restorable import (
     Restorable,
     found,
     is_callable,
-    is_own,
     name_of,
     unfolded,
 )
@@ -67,7 +66,9 @@ ROOT = "penstock.api.Engine"
 HOLDERS = tuple(
     f"{PACKAGE}{one}" for one in ("engine.", "optimizer.", "adapt", "api", "query", "running_clock")
 )
-NEVER_KEPT = {"penstock.api.Engine._turns", "penstock.api.Engine._note", "penstock.engine.rows.array_memory.Room"}
+NEVER_KEPT = {
+    "penstock.api.Engine._turns", "penstock.api.Engine._note", "penstock.engine.rows.array_memory.Room",
+}  # fmt: skip
 SEQUENCES = {"typing.Sequence", "typing.Collection", "typing.Iterable", "typing.Container"}
 NAMES = {
     "builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool", "builtins.str": "str",
@@ -88,7 +89,6 @@ class Table:
     def __init__(self, seen: Seen, *, is_open: bool = False) -> None:
         """is_open: all classes, with open places where types leave something open."""
         self._is_open = is_open
-        self._loose: set[str] = set()
         self.places: list[str] = []
         sources, options = process_options([], require_targets=False)
         options.incremental = False
@@ -133,10 +133,9 @@ class Table:
         always = set(self._seen.get(f"{short}:: always", ()))
         is_met = f"{short}:: always" in self._seen
         for name, kind, is_sure in attributes(info):
-            is_dropped = is_met and name not in met and has_state(info)
-            if f"{info.fullname}.{name}" in NEVER_KEPT or is_dropped:
+            if f"{info.fullname}.{name}" in NEVER_KEPT:
                 continue
-            needed = name in always if is_met else is_sure
+            needed = is_sure and (name in always or not is_met)
             at = f"{short}: {name}"
             held[name if needed else f"{name}?"] = joined([self._text(kind, f"{at} ."), *self._more(at)])
         for name in sorted(met - {one.rstrip("?") for one in held}):
@@ -168,6 +167,8 @@ class Table:
                 return f"tuple[{', '.join(parts)}]"
             case AnyType():
                 return self._open(path, "anything")
+            case CallableType() if not self._is_open:
+                return joined([*self._more(path), "callable"])
             case Instance():
                 return self._name(kind, path)
         return self._open(path)
@@ -209,16 +210,19 @@ class Table:
     def _array(self, kind: Instance, path: str) -> str:
         dtype, ndim = dtype_of(kind), ndim_of(kind)
         found = [f"array({dtype}, {ndim})"] if dtype and ndim else []
-        if not found:
-            self._loose.add(path.split(" .")[0])  # it may be anybody's, with gaps or not to be written
-        return joined([*found, self._open(f"{path}[]", "never" if found else "array")])
+        if found or not self._is_open:
+            return joined(found or ["array"])
+        return self._open(f"{path}[]", "array")
 
     def _open(self, path: str, unless: str = "never") -> str:
         """What was met in engines; `unless` there were none."""
         if self._is_open:
             self.places.append(path)
             return f"open_{len(self.places) - 1}"
-        return joined(self._more(path) or [unless])
+        found = self._more(path)
+        if set(found) & ARROW.keys():  # one kind was met, others may come
+            found = [*dict.fromkeys([*found, *ARROW, "None"])]
+        return joined(found or [unless])
 
     def _more(self, path: str) -> list[str]:
         """What was met in engines."""
@@ -269,14 +273,7 @@ class Table:
         for full, held in sorted(self.classes.items()):
             if not self._ours[full].is_protocol:
                 yield full.removeprefix(PACKAGE)
-                short = full.removeprefix(PACKAGE)
-                loose = self._seen.get(f"{short}:: loose", [])
-                is_met = f"{short}:: always" in self._seen
                 for name, kind in sorted(held.items()):
-                    plain = name.rstrip("?")
-                    is_loose = plain in loose or f"{short}: {plain}" in self._loose
-                    if "array" in kind and (is_loose or not is_met):
-                        name += "~"
                     yield f"    {name}: {kind}"
 
 
@@ -296,11 +293,6 @@ def attributes(info: TypeInfo) -> Iterator[tuple[str, Type, bool]]:
             kind = get_proper_type(node.func.type)
             assert isinstance(kind, CallableType)
             yield name, kind.ret_type, False
-
-
-def has_state(info: TypeInfo) -> bool:
-    """Whether a class says itself what is kept."""
-    return any("__getstate__" in one.names for one in info.mro if one.fullname.startswith(PACKAGE))
 
 
 def is_cached(node: Decorator) -> bool:
@@ -406,10 +398,6 @@ class Meeting(Restorable):
             at = f"{name_of(made)}: {name}"
             self.seen.setdefault(at, {})
             value = without_room(value)
-            if not is_own(value):
-                self.seen[f"{name_of(made)}:: loose"] = self.seen.get(f"{name_of(made)}:: loose", {}) | {
-                    name: None
-                }
             if name not in fits or not fits[name](value):
                 self.seen[at][kind_of(value)] = None
 

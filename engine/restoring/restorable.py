@@ -4,7 +4,7 @@ called.
     engine.rows.buffer.RowBuffer                  a class, and what each of its attributes may be
         base: int
         data: array(int64, 1) | array(uint8, 1)
-        valid?~: None | array(uint8, 1)         ? not always there  ~ not always to be written, or with gaps
+        valid?: None | array(uint8, 1)          ? not always there
     engine.flow.scheduler.Ready.add(engine.results.sink.Sink | ...)      what may be called, and with what
 
 `restorable.txt` has it, written by `tests/write_restorable.py` from the types that mypy finds and from the
@@ -53,7 +53,6 @@ ARROW: dict[str, type] = {
     "value": pa.Scalar,
     "scalar": np.generic,
 }
-WITH_ARRAYS = frozenset({np.ndarray, tuple, list})
 PACKAGE = "penstock."
 
 
@@ -66,8 +65,6 @@ class Attributes(NamedTuple):
 
     needed: frozenset[str]
     fits: dict[str, Fits]
-    loose: frozenset[str]
-    """Whose arrays may have gaps, or may not be written: kernels are compiled for what they are given."""
 
 
 class Restorable:
@@ -115,29 +112,23 @@ class Restorable:
         lines = self._lines.get(name_of(made))
         if lines is None:
             raise Unknown(f"Expected a class that can be restored, found `{made.__qualname__}`")
-        fits, needed, loose = {}, set(), set()
+        fits, needed = {}, set()
         for line in lines:
             name, _, kind = line.partition(": ")
-            plain = name.rstrip("?~")
-            if not name.endswith(("?", "?~")):
+            plain = name.rstrip("?")
+            if not name.endswith("?"):
                 needed.add(plain)
-            if name.endswith("~"):
-                loose.add(plain)
             fits[plain] = self.fits(kind)
-        return Attributes(frozenset(needed), fits, frozenset(loose))
+        return Attributes(frozenset(needed), fits)
 
     def check(self, made: type, held: dict[str, Any]) -> None:
         """Raise Unknown unless an object of the class may hold this."""
-        needed, fits, loose = self.attributes(made)
+        needed, fits = self.attributes(made)
         if not held.keys() >= needed:
             raise Unknown(f"Expected `{made.__qualname__}` with {sorted(needed - held.keys())}")
         for name, value in held.items():
             known = fits.get(name)
-            if (
-                known is None
-                or not known(value)
-                or (type(value) in WITH_ARRAYS and name not in loose and not is_own(value))
-            ):
+            if known is None or not known(value):
                 raise Unknown(f"Expected another `{name}` of `{made.__qualname__}`, found {words_for(value)}")
 
     def is_function(self, name: str) -> bool:
@@ -153,11 +144,19 @@ class Restorable:
         """Raise Unknown unless it is something to be called, with arguments that it takes."""
         function, given = unfolded(value)
         takes = self._calls.get(function)
+        if takes is None and self._is_inner_method(function):
+            return
         if takes is None:
             raise Unknown(f"Expected what may be called, found `{function}`")
         types = [self.fits(one) for one in takes.split("; ")] if takes else []
         if len(given) > len(types) or not all(fits(one) for fits, one in zip(types, given, strict=False)):
             raise Unknown(f"Expected `{function}` with other arguments")
+
+    def _is_inner_method(self, name: str) -> bool:
+        """Whether it is a method of a class on the list that users are not given: none of these has effects
+        outside the engine."""
+        made = name.rpartition(".")[0]
+        return made in self._lines and made.startswith(("engine.", "optimizer."))
 
     def fits(self, text: str) -> Fits:
         """A function that says whether a value has the type."""
@@ -176,6 +175,8 @@ class Restorable:
                 return lambda one: type(one) is type(value) and one == value
             case ast.Name(id="array"):
                 return lambda one: type(one) is np.ndarray and not one.dtype.hasobject
+            case ast.Name(id="callable"):
+                return is_callable
             case ast.Name(id="error"):
                 return functools.partial(_is_a, Exception)
             case ast.Name(id="anything"):
@@ -197,10 +198,10 @@ class Restorable:
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[key, held])):
                 return pairs(PAIRS[name], self._compiled(key), self._compiled(held))
             case ast.Call(func=ast.Name(id="array"), args=[dtype, ast.Constant(value=ndim)]):
-                wanted = np.dtype(ast.unparse(dtype))
-                return lambda one: type(one) is np.ndarray and one.dtype == wanted and one.ndim == ndim
-            case ast.Call(func=ast.Name(id="call"), args=[name, ast.Constant(value=int(given))]):
-                return self._call(ast.unparse(name), given)
+                np.dtype(ast.unparse(dtype))  # which one was seen; kernels are compiled for any
+                return lambda one: type(one) is np.ndarray and one.dtype.kind in "iufb" and one.ndim == ndim
+            case ast.Call(func=ast.Name(id="call")):  # what was seen; check_call says what may be called
+                return is_callable
         raise ValueError(ast.unparse(tree))
 
     def _row(self, inner: ast.expr) -> Fits:
@@ -217,24 +218,6 @@ class Restorable:
             )
 
         return is_row
-
-    def _call(self, name: str, count: int) -> Fits:
-        def is_call(value: Any) -> bool:
-            if not is_callable(value):
-                return False
-            function, given = unfolded(value)
-            return function == name and len(given) == count
-
-        return is_call
-
-
-def is_own(value: Any) -> bool:
-    """Whether arrays are without gaps and may be written."""
-    if type(value) is np.ndarray:
-        return bool(value.flags.c_contiguous and value.flags.writeable)
-    if type(value) in (tuple, list):
-        return all(is_own(one) for one in value if type(one) in (np.ndarray, tuple))
-    return True
 
 
 def is_callable(value: Any) -> bool:
