@@ -50,6 +50,11 @@ def start(pairs: list[tuple[int, int]], counting: bool, panes: bool = True) -> t
     return engine, [engine.query(hopping(*pair), count_only=counting) for pair in pairs]
 
 
+def pass_last(engine: Engine, slices: list[pa.Table]) -> None:
+    """All boundaries up to the last row are over: those that the others are asked at."""
+    engine.advance(int(slices[-1]["ts"].cast(pa.int64())[-1].as_py()) + 1)
+
+
 def push_all(engine: Engine, queries: list[Query], slices: list[pa.Table], counting: bool) -> int:
     """Push everything, take results after each push; how many there were."""
     rows = 0
@@ -57,7 +62,7 @@ def push_all(engine: Engine, queries: list[Query], slices: list[pa.Table], count
         engine.push("a", part)
         if not counting:
             rows += sum(query.results().num_rows for query in queries)
-    engine.close()
+    pass_last(engine, slices)
     return sum(q.count for q in queries) if counting else rows + sum(q.results().num_rows for q in queries)
 
 
@@ -77,7 +82,7 @@ def weights(pairs: list[tuple[int, int]], slices: list[pa.Table]) -> list[int]:
     engine, queries = start(pairs, False)
     for part in slices:
         engine.push("a", part)
-    engine.close()
+    pass_last(engine, slices)
     found = []
     for query in queries:
         table = query.results()

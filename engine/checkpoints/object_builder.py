@@ -5,7 +5,7 @@ has
 and of which types, and that the numbers in it are those of other records. Classes, functions and methods are
 those on the list (restorable.py), objects are made without `__init__`, and nothing is run but `__setstate__`,
 `__post_init__`, `__hash__` and `__eq__` of those classes. Then every attribute has to be of the type that the
-list says, and whoever has arrays has to find them in order (checked.py).
+list says, and whoever has arrays has to find them in order (in_order.py).
 
     1 made empty      objects, lists, dicts ...
     2 made whole      what compares by value and what is not ours, of parts with lower numbers or made empty

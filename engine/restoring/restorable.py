@@ -115,8 +115,8 @@ class Restorable:
         fits, needed = {}, set()
         for line in lines:
             name, _, kind = line.partition(": ")
-            plain = name.rstrip("?")
-            if not name.endswith("?"):
+            plain = name.rstrip("?~")
+            if not name.endswith(("?", "?~")):
                 needed.add(plain)
             fits[plain] = self.fits(kind)
         return Attributes(frozenset(needed), fits)
@@ -183,6 +183,8 @@ class Restorable:
                 return lambda one: True
             case ast.Name(id="never"):
                 return lambda one: False
+            case ast.Name(id="float"):  # an int may stand for one
+                return either(exactly(float), exactly(int))
             case ast.Name(id=name) if name in PLAIN:
                 return exactly(PLAIN[name])
             case ast.Name(id=name) if name in ARROW:

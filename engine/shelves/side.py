@@ -608,10 +608,6 @@ class Side:
         expect(len(self.places) in (0, rows) and len(self.takers) in (0, rows), "something of each row")
         expect(self.reach is None or len(self.reach) == rows, "something of each row")
         expect(self._refs is None or len(self._refs) == rows, "where each row is kept")
-        if rows and self._refs is None:
-            within(self.refs[[0, -1]] >> ROW_BITS, 0, len(self.shelves), "shelves")
-        elif rows:
-            within(self.refs >> ROW_BITS, 0, len(self.shelves), "shelves")
         counts, words = self.tagged_by.leaf_counts, self.tagged_by.words
         types = [ARROW_TYPES[one] for one in (*self.verified, *(self.types[i] for i in self.columns))]
         for shelf in self.shelves:
@@ -619,8 +615,6 @@ class Side:
             expect(shelf.by_place == self.by_place, "one kind of windows")
             ts = shelf.store.ts
             expect(0 <= shelf.first_row <= ts.end, "rows of the batch")
-            if shelf.places is not None:
-                within(shelf.places.live, 0, self.end, "places of rows")
             if len(shelf.leaves) == len(counts) and len(shelf.words) == words:
                 for leaves, count in zip(shelf.leaves, counts, strict=True):
                     within(leaves.live, 0, count, "leaves of rows")

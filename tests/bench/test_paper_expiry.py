@@ -453,7 +453,8 @@ def test_a_dropped_row_passes_on_the_time_that_was_merged_into_it() -> None:
     queue = shown.inside("Union").output.queues[0]
     shown.engine.push("a", {"ts": [7], "v": [0]})
     scheduler.starved = lambda operator: queue in operator.inputs
-    shown.engine.push("b", pa.concat_tables([pa.table({"ts": [ts], "v": [0]}) for ts in (5, 6, 8)]))
+    for ts in (5, 6, 8):
+        shown.engine.push("b", {"ts": [ts], "v": [0]})
     assert queue.merged and not queue.messages, "a row has purged the message"
     scheduler.starved = lambda operator: False
     shown.engine.push("b", {"ts": [8], "v": [0]})

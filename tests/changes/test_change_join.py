@@ -254,6 +254,7 @@ def test_a_row_is_not_given_by_itself_before_all_its_pairs_are_seen(monkeypatch:
 def test_rows_joined_with_a_table_are_not_kept() -> None:
     queues = Queue(), Queue()
     operator = join_of(queues, (0,), types=TWO, messages=True)
+    operator._is_static = False, True  # below the right one are tables alone
     fold = Fold(operator)
     queues[1].put(batch_of(rows((0, 1, 4), (0, 1, 4), (0, 1, 5)), TWO, True))
     queues[1].promise(1000)

@@ -206,8 +206,8 @@ def test_known_time_ends_at_what_was_taken() -> None:
     """What is beyond the bound, rows, messages or promises, is not known yet."""
     for how, expected in (("promises", 5), ("messages", 4), ("rows", BEGINNING)):
         queue = Queue()
-        queue.promise(9)
         queue.put(rows(7))
+        queue.promise(9)
         queue.tell([4, 8])
         assert learned(how, [queue], 5) == expected
         assert queue.messages == ([8] if how == "messages" else [4, 8])
@@ -263,8 +263,8 @@ def test_known_time_before_the_last_rows_are_taken() -> None:
     """An input that is closed and still has rows is not at its end."""
     for how, expected in (("promises", 5), ("messages", BEGINNING), ("rows", BEGINNING)):
         queue = Queue()
-        queue.promise(9)
         queue.put(rows(7))
+        queue.promise(9)
         queue.close()
         assert learned(how, [queue], 5) == expected
 

@@ -389,7 +389,8 @@ def start_many(engine: penstock.Engine, left_us: NDArray, right_us: NDArray) -> 
             for side, size in zip(plan.sides, windows, strict=True)
         )
         other = dataclasses.replace(plan, sides=(left, right))
-        queries.append(engine._start(f"q{number}", first._bound, Planned(other), True))
+        engine._start(f"q{number}", first._bound, Planned(other), True)
+        queries.append(engine.queries[f"q{number}"])
     return queries
 
 

@@ -188,9 +188,12 @@ def test_search_where_both_sides_of_a_difference_are_joined_with_the_same(
     random: Random,
     machine,  # type: ignore[no-untyped-def]
 ) -> None:
-    window, word = st.sampled_from([5, 10, 40]), data.draw(st.sampled_from(["EXCEPT", "EXCEPT ALL"]))
-    streams = {name: f"{name} [RANGE {data.draw(window)} SECONDS]" for name in "abc"}
-    query = bind(ABOVE[above].format(below=COMMON.format(word=word, **streams)))
+    sizes, word = st.sampled_from([5, 10, 40]), data.draw(st.sampled_from(["EXCEPT", "EXCEPT ALL"]))
+    streams = {name: f"{name} [RANGE {data.draw(sizes)} SECONDS]" for name in "abc"}
+    below = COMMON.format(word=word, **streams)
+    text = ABOVE[above].format(below=below)
+    window = "WINDOW 10 SECONDS " if " d" in text else ""
+    query = bind(text, f"{window}HOP BY 5 SECONDS")
     check_search(query, random_prices(random, query, machine))
 
 
