@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 STAMP := $(VENV)/.installed
 
-.PHONY: install run test lowest rooms walk docs check slow draws fuzz mutants bench clean
+.PHONY: install run test lowest rooms restorable walk docs check slow draws fuzz mutants bench clean
 
 install: $(STAMP)
 
@@ -62,6 +62,11 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	touch $@
+
+# What a checkpoint may hold, anew, when a class of the engine's state has changed: make restorable SEEN=tests/checkpoints/test_checkpoint.py
+# also looks at what engines of these tests hold.
+restorable: install
+	PYTHONPATH=tests:tests/help:tests/laws $(BIN)/python tests/write_restorable.py $(SEEN)
 
 # The files that one push passes, and how often it goes from one to another.
 walk: install
