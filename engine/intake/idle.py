@@ -49,14 +49,14 @@ class IdleStreams:
 
     def foresee(self, stream: str | None, come: dict[str, int], queries: Iterable[Iterable[str]]) -> None:
         """Add to `come`, how far streams would have come, those that `look` would raise then."""
-        if self._beside is None:
-            self._beside = self._find(queries)
-        moved = [*come] if stream is None else [stream]
+        known = self._beside  # `look` finds out anew whether queries have come or gone: it goes over all then
+        beside = self._find(queries) if known is None else known
+        moved = list(self._streams) if known is None or stream is None else [stream]
         while moved:
             name = moved.pop()
-            for silent in self._beside.get(name, ()):
+            for silent in beside.get(name, ()):
                 one = self._streams[silent]
-                raised = come[name] - self.rules[silent]
+                raised = come.get(name, self._streams[name].watermark) - self.rules[silent]
                 if raised > come.get(silent, one.watermark) and raised >= one.last_ts:
                     come[silent] = raised
                     moved.append(silent)

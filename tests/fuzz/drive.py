@@ -232,6 +232,9 @@ class Drive:
             del self.asked[step.name]
             return
         self.started += 1
+        if step.fails and self.engine.queries[step.name]._pipeline.error is not None:
+            self.stopped.add(step.name)  # on its first answer: the next call says so
+            del self.asked[step.name]
 
     def change(self, step: Alter | Drop) -> None:
         """Of whoever is compared with a query the windows change too."""

@@ -313,3 +313,14 @@ def test_time_of_one_stream() -> None:
     assert watermarks(engine) == {"a": 101, "b": 101}
     with pytest.raises(penstock.UsageError, match="Expected a declared stream, found `c`"):
         engine.advance(102, "c")
+
+
+def test_a_query_of_hops_that_comes_has_silent_streams_looked_at() -> None:
+    """What a push would do to time is asked before it is done, and asking finds nothing out for good."""
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
+    engine.execute("CREATE STREAM c (ts TIMESTAMP, k BIGINT, IDLE AFTER 1 us)")
+    engine.push("b", {"ts": [44], "k": [1]})
+    engine.query("SELECT c.k FROM c [RANGE 7 us] JOIN b [RANGE 7 us] ON c.k = b.k HOP BY 5 us")
+    engine.push("c", {"ts": [39], "k": [0]})
+    assert engine._runtime.streams["c"].watermark == 43
