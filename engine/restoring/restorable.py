@@ -115,8 +115,8 @@ class Restorable:
         fits, needed = {}, set()
         for line in lines:
             name, _, kind = line.partition(": ")
-            plain = name.rstrip("?~")
-            if not name.endswith(("?", "?~")):
+            plain = name.rstrip("?")
+            if not name.endswith("?"):
                 needed.add(plain)
             fits[plain] = self.fits(kind)
         return Attributes(frozenset(needed), fits)
