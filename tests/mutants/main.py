@@ -27,7 +27,8 @@ from .edits import Edit, edits_of
 WORK = ROOT / ".mutants"
 EXPLAINED = Path(__file__).parent / "explained.txt"
 TARGETS = (
-    "engine/selects/*.py", "engine/windows/*.py", "engine/joins/**/*.py", "engine/changes/*.py",
+    "engine/selects/*.py", "engine/windows/*.py", "engine/joins/*.py", "engine/many_joins/*.py",
+    "engine/chain/*.py", "engine/join_forms/*.py", "engine/changes/*.py",
     "engine/hopping/*.py", "engine/panes/*.py", "engine/shelves/*.py", "engine/members/*.py",
     "engine/indexes/*.py", "engine/keys/*.py", "engine/kernels/**/*.py", "engine/flow/queue.py",
     "engine/rows/expiry_queue.py", "engine/rows/hops.py", "engine/intake/reorder.py",
