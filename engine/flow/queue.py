@@ -8,7 +8,9 @@ A time-message at T says that rows with ets <= T which have passed through the q
 `piggyback` a message is purged as soon as anything younger comes in, which tells the time as well: then at
 most one message is in the queue, and it is the last thing in it. Its time stays with the row that purged it
 (PGFlag in the incremental-evaluation paper, in `merged` here): the row may have to wait for another input, or
-be dropped, and the time is to be heard of all the same.
+be dropped, and the time is to be heard of all the same. A message that is purged by a later one leaves no
+time behind. The later one speaks of all before it as well, so a reader that another input holds back is told
+of the time up to which it may go.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Queue:
 
     __slots__ = (
         "batches", "closed", "columns", "merged", "messages", "messages_in", "messages_purged",
-        "piggyback", "punctuation", "rows", "wake",
+        "piggyback", "punctuation", "rows", "told", "wake",
     )  # fmt: skip
 
     def __init__(self, punctuation: int = BEGINNING, columns: tuple[int, ...] | None = None) -> None:
@@ -49,6 +51,8 @@ class Queue:
         self.merged: list[int] = []
         """Times of messages that rows have purged and nobody has read, in order."""
         self.messages_in = self.messages_purged = 0
+        self.told = BEGINNING
+        """The last time that was read of messages."""
 
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
@@ -78,7 +82,11 @@ class Queue:
     def take_messages(self, bound: int) -> list[int]:
         """The times of the messages up to `bound`, also of merged ones, which are read thereby."""
         times = cut_off(self.merged, bound) if self.merged else []
-        return times + cut_off(self.messages, bound)
+        times += cut_off(self.messages, bound)
+        if self.piggyback and (self.merged or self.messages) and max(self.told, *times, BEGINNING) < bound:
+            times.append(bound)  # what is still there speaks of all before it
+        self.told = max(self.told, *times, BEGINNING)
+        return times
 
     def read_messages(self, bound: int) -> int:
         """The time of the last message up to `bound`, taken with all before it; BEGINNING if none."""

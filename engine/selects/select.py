@@ -105,10 +105,7 @@ class Select(Stateless):
     def _pass_on_until(self, now: int) -> None:
         """A row after `now` fails: the instants up to it are whole."""
         queue = self.inputs[0]
-        times = queue.take_messages(now)
-        if queue.messages and queue.piggyback:  # a later message stands for those up to now as well
-            times.append(now)
-        self.output.tell(times)
+        self.output.tell(queue.take_messages(now))
         self.output.promise(now)
 
     @property

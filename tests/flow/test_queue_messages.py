@@ -59,7 +59,7 @@ def test_with_piggyback_a_row_purges_the_message_and_has_its_time() -> None:
     assert queue.messages == []
     assert queue.merged == [6]
     assert (queue.messages_in, queue.messages_purged) == (3, 3)
-    assert queue.read_messages(5) == BEGINNING
+    assert queue.read_messages(5) == 5, "who knows of 6 knows of 5"
     assert queue.read_messages(6) == 6, "heard of, also while the row waits"
     assert queue.merged == []
 
@@ -108,13 +108,14 @@ def test_queue_against_a_plain_list(steps: list[tuple[str, list[int]]], merged: 
     """The twin is a list of rows and messages in the order they came.
 
     With piggyback there is never more than one message, and it stands behind all rows: what is left of the
-    twin after dropping every message with anything behind it. What was dropped for a row can still be read.
+    twin after dropping every message with anything behind it. What was dropped for a row can still be read,
+    and what is beyond where a reader may go tells that time has come as far as it may.
     """
     queue = Queue()
     queue.piggyback = merged
     twin: list[tuple[str, int]] = []
     dropped: list[int] = []
-    told = 0
+    told, heard = 0, BEGINNING
     for kind, times in steps:
         last = times[-1] if times else 0
         match kind:
@@ -136,7 +137,11 @@ def test_queue_against_a_plain_list(steps: list[tuple[str, list[int]]], merged: 
             case "read":
                 expected = [ts for what, ts in twin if what == "message" and ts <= last]
                 expected = sorted([*(ts for ts in dropped if ts <= last), *expected])
+                later = [ts for what, ts in twin if what == "message"] + dropped
+                if merged and heard < last < max(later, default=last):
+                    expected.append(last)
                 assert queue.read_messages(last) == (expected[-1] if expected else BEGINNING)
+                heard = max([heard, *expected])
                 twin = [(what, ts) for what, ts in twin if what == "row" or ts > last]
                 dropped = [ts for ts in dropped if ts > last]
         if merged:
@@ -288,3 +293,34 @@ def test_messages_and_rows_tell_no_less_when_merged(
         if not starved or kind == "read":
             one, two = (known.learn(q.punctuation, [q.take(q.punctuation, True)]) for known, q in readers)
             assert one == two
+
+
+@given(traffic(), st.data())
+def test_a_reader_that_is_held_back_hears_no_later_when_merged(
+    steps: list[tuple[str, list[int]]], data: st.DataObject
+) -> None:
+    """Another input lets it go up to some time only; messages beyond have purged those it waits for."""
+    plain, merged = Queue(), piggyback()
+    readers = [(KnownTime("messages", [queue]), queue) for queue in (plain, merged)]
+    bound = BEGINNING
+    for kind, times in steps:
+        for queue in (plain, merged):
+            if kind == "put":
+                queue.put(rows(*times))
+            elif kind == "tell":
+                queue.tell(times)
+            if times:
+                queue.promise(times[-1])
+        if kind == "read":
+            bound = max(bound, plain.punctuation - data.draw(st.integers(0, 6)))
+            one, two = (known.learn(bound, [queue.take(bound, True)]) for known, queue in readers)
+            assert one <= two <= bound
+
+
+def test_a_message_that_purged_others_tells_of_the_time_before_it() -> None:
+    queue = piggyback()
+    queue.tell([24, 31])
+    assert queue.read_messages(25) == 25
+    assert queue.read_messages(25) == BEGINNING, "told once"
+    assert queue.messages == [31]
+    assert queue.read_messages(40) == 31

@@ -172,3 +172,18 @@ def test_what_was_there_before_all_time_comes_first() -> None:
         engine.close()
         given = rows_of(query.results())
         assert [ts for ts, *_ in given] == [2, 2, 4, 11]
+
+
+@pytest.mark.parametrize("expiry", [approach for approach in APPROACHES if approach != "ita"])
+@pytest.mark.parametrize("window", ["ROWS 3", "PARTITION BY k ROWS 3", "RANGE 1 SECOND"])
+def test_messages_of_one_side_are_heard_by_a_join_that_waits_for_the_other(window: str, expiry: str) -> None:
+    """With piggyback the message of what leaves b at 31 had purged that of 24; a had come to 25 only, so
+    nobody heard of either."""
+    engine = make(expiry=expiry)
+    query = engine.query(
+        f"SELECT y.v FROM a [{window}] AS x JOIN b [RANGE 11 us] AS y ON x.k = y.k AND x.v < y.v EMIT CHANGES"
+    )
+    engine.push("a", {"ts": [-2], "k": [0], "v": [-2.0]})
+    engine.push("b", {"ts": [13, 20, 34], "k": [0, None, 1], "v": [0.25, None, 0.5]})
+    engine.push("a", {"ts": [25], "k": [5], "v": [-2.0]})
+    assert rows_of(query.results()) == [(13, 1, 0.25), (24, -1, 0.25)]
