@@ -157,8 +157,10 @@ class WindowStore:
         if member.node.partition:
             if is_whole or self._has_partitions(member):
                 member.first, member.missing[0] = 0, BEGINNING
-        elif is_whole or kept.come - member.first >= size:  # when the instant is over that it begins in
+        elif is_whole:
             member.missing[0] = BEGINNING
+        elif kept.come - member.first >= size:  # when the instant is over that it begins in
+            member.filled[0] = member.started[0]
         else:
             return
         self._side.unfilled = [one for one in self._side.unfilled if one is not member]

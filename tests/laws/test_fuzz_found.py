@@ -14,6 +14,7 @@ from penstock.engine.flow.scheduler import RoundRobin, Shuffled
 STREAMS = """CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE);
 CREATE STREAM b (ts TIMESTAMP, k BIGINT, v DOUBLE);
 CREATE TABLE t (k BIGINT, v DOUBLE)"""
+SIDES = "SELECT x.k, y.v FROM a [ROWS {}] AS x FULL JOIN a [ROWS {}] AS y ON x.k = y.k"
 
 
 def make(**options: Any) -> penstock.Engine:
@@ -187,3 +188,23 @@ def test_messages_of_one_side_are_heard_by_a_join_that_waits_for_the_other(windo
     engine.push("b", {"ts": [13, 20, 34], "k": [0, None, 1], "v": [0.25, None, 0.5]})
     engine.push("a", {"ts": [25], "k": [5], "v": [-2.0]})
     assert rows_of(query.results()) == [(13, 1, 0.25), (24, -1, 0.25)]
+
+
+@pytest.mark.parametrize("sizes", [(2, 4), (4, 2), (2, 3), (1, 2)])
+def test_a_late_window_that_is_full_at_once_does_not_vouch_for_rows_before_it(sizes: tuple[int, int]) -> None:
+    """ROWS 2 was full with the two rows that an earlier query had kept, and taken to lack nothing; ROWS 4
+    beside it then lacked nothing either, though the row before those had gone."""
+    engine = make()
+    engine.push("a", {"ts": [11], "k": [1], "v": [0.0]})
+    engine.query(f"{SIDES.format(3, 3)} HOP BY 1 us EMIT DELTA")
+    engine.push("a", {"ts": [11, 11], "k": [1, 0], "v": [1.0, 2.0]})
+    one, other = sizes
+    sql = (
+        f"SELECT x.k, y.v FROM a [ROWS {one}] AS x FULL JOIN a [ROWS {other}] AS y ON x.k = y.k EMIT CHANGES"
+    )
+    query = engine.query(sql)
+    assert query.complete_from is not None
+    assert (query.complete_from.year == 9999) == (max(sizes) > 2)
+    engine.push("a", {"ts": [12, 13], "k": [3, 4], "v": [3.0, 4.0]})
+    engine.advance(14)
+    assert query.complete_from.year == 1970
