@@ -15,17 +15,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.plan.plan import ChangeJoinNode, LifetimeNode
-from penstock.engine.plan.plan_parts import plan_nodes
-from penstock.engine.running.build_operator import IncrementalNode
+from penstock.engine.plan.plan_parts import keeps_rows, plan_nodes
 
 if TYPE_CHECKING:
     from penstock.engine.plan.plan import PlanNode
-    from penstock.engine.running.build_operator import Approach
     from penstock.optimizer.hopping.assign_modes import Assigned
     from penstock.optimizer.plan.plan_query import Planned
+    from penstock.optimizer.planning.passes import Draft
 
     from .api import Engine
-    from .query import Forced, Query
+    from .query import Query
 
 FIRST_LOOK_ROWS = 20_000  # pushed before joins and expiry are thought over, then again at every doubling
 MOST_ROWS = (
@@ -82,12 +81,14 @@ class Adapter:
         self._expiring.pop(query.name, None)
         self._forget_windows(query)
 
-    def alter(self, query: Query, plan: Planned) -> Planned:
-        """Of a query that is to have other windows, the plan; `plan` is that which it would have alone."""
+    def alter(self, query: Query, alone: Draft) -> Planned:
+        """Of a query that is to have other windows, the plan; `alone`: as if it were the only one."""
+        from penstock.optimizer.planning.planner import plan_with_others
+
         self._forget_windows(query)
-        self._note_expiry(query, plan)
-        planned = self._engine._with_others(plan, query._forced)
-        self._count_windows(query, plan, planned.node)
+        self._note_expiry(query, alone.plan)
+        planned = plan_with_others(alone)
+        self._count_windows(query, alone.plan, planned.node)
         return planned
 
     def _note_expiry(self, query: Query, plan: Planned) -> None:
@@ -105,30 +106,12 @@ class Adapter:
                 self._on_stream[stream][windows.readers] -= 1
                 self._on_stream[stream] += Counter()  # without those that are none
 
-    def share_windows(self, plan: PlanNode, approach: Approach, forced: Forced) -> PlanNode:
-        """The plan with its windows kept in common; as it is if it is better off alone, and is alone."""
-        if forced.sharing == "unshared" or approach != "promises":
-            return plan
-        if not keeps_rows(plan):
-            return plan
-        from penstock.optimizer.share.share_windows import (
-            is_better_alone,
-            readers_of,
-            share_windows,
-            shared_streams,
-        )
-
-        shared = share_windows(plan)
-        windows = Windows(shared_streams(shared), readers_of(plan))
-        return shared if self._meets_others(windows) or not is_better_alone(shared) else plan
-
-    def _meets_others(self, windows: Windows) -> bool:
+    def is_met(self, streams: frozenset[str], readers: Readers) -> bool:
         """Whether other queries have windows over the same streams, and not just the same with it; or rows of
         these are kept in common already."""
         return any(
-            self._engine._runtime.windows.keeps(one)
-            or self._on_stream.get(one, {}).keys() - {windows.readers}
-            for one in windows.streams
+            self._engine._runtime.windows.keeps(one) or self._on_stream.get(one, {}).keys() - {readers}
+            for one in streams
         )
 
     def _count_windows(self, query: Query, alone: Planned, plan: PlanNode) -> None:
@@ -148,7 +131,7 @@ class Adapter:
             self._on_stream.setdefault(stream, Counter())[windows.readers] += 1
         if not shared_streams(plan):
             self._alone.add(query.name)
-        self._has_company |= bool(self._alone) and self._meets_others(windows)
+        self._has_company |= bool(self._alone) and self.is_met(*windows)
         if self._has_company:
             self._look_at_windows()
 
@@ -156,12 +139,13 @@ class Adapter:
         """Let queries that are not alone any more keep their rows in common with others."""
         self._has_company = False
         for name in sorted(self._alone):
-            if self._meets_others(self._windows[name]):
+            if self.is_met(*self._windows[name]):
                 self._go_over(self._engine._queries[name.lower()])
 
     def _go_over(self, query: Query) -> None:
         """Let a query keep its rows in common with others, as soon as they are there."""
         from penstock.optimizer.explain.completeness import complete_from
+        from penstock.optimizer.planning.planner import plan_with_others
 
         engine, runtime = self._engine, self._engine._runtime
         if runtime.is_replanned(query.name):
@@ -171,11 +155,8 @@ class Adapter:
         if query._pipeline.error is not None:
             return
         decided = query._how()
-        planned = engine._plan(
-            query._bound, query._counting, query.name, None, query._forced,
-            None if decided is None else lambda *_: decided,
-        )  # fmt: skip
-        planned = engine._with_others(planned, query._forced)
+        alone = engine._plan(query._bound, query._counting, query.name, None, query._forced, decided)
+        planned = plan_with_others(alone)
         if not query.count and not any(runtime.streams[one].rows_in for one in query.streams):
             runtime.start_again(query.name, planned.node)
             return
@@ -232,10 +213,8 @@ class Adapter:
         found = watch.look(decided, pipeline, engine._runtime.streams, engine._weights)
         if found is None:
             return
-        planned = engine._plan(
-            query._bound, query._counting, query.name, None, query._forced, lambda *_: found
-        )
-        planned = self.alter(query, planned)
+        alone = engine._plan(query._bound, query._counting, query.name, None, query._forced, found)
+        planned = self.alter(query, alone)
         query._keep_complete_from()
         query._next_decided = planned.node, found
         engine._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
@@ -251,15 +230,10 @@ class Adapter:
         approach = choose_expiry(pipeline, engine._weights)
         if approach == pipeline.approach or engine._runtime.is_replanned(query.name):
             return
-        planned = engine._plan(query._bound, query._counting, query.name, approach, query._forced)
-        planned = self.alter(query, planned)
+        alone = engine._plan(query._bound, query._counting, query.name, approach, query._forced)
+        planned = self.alter(query, alone)
         query._keep_complete_from()
         engine._runtime.replan(query.name, planned.node, approach, complete_from)
-
-
-def keeps_rows(plan: PlanNode) -> bool:
-    """Whether its operators keep rows that leave; what serves those is loaded when the first one comes."""
-    return any(isinstance(node, IncrementalNode) for node in plan_nodes(plan))
 
 
 def reads_expiring_join(plan: PlanNode) -> bool:

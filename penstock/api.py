@@ -9,12 +9,12 @@ import datetime
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.rows.errors import BindError, HopsError, UnsupportedError, UsageError, did_you_mean
+from penstock.engine.rows.errors import BindError, HopsError, UsageError, did_you_mean
 from penstock.engine.rows.types import ARROW_TYPES
 
 from .query import Forced, Queries, Query
@@ -22,11 +22,11 @@ from .turns import DEADLOCK_AFTER_S, Turns, between, change, turn
 
 if TYPE_CHECKING:
     from penstock.engine.flow.scheduler import Scheduler
-    from penstock.engine.running.build_operator import Approach
+    from penstock.engine.plan.approach import Approach
     from penstock.optimizer.bind.catalog import Catalog, StreamDef, TableDef
     from penstock.optimizer.costs.weights import Weights
-    from penstock.optimizer.plan.decided import Decide
-    from penstock.optimizer.plan.plan_query import Planned
+    from penstock.optimizer.plan.decided import Decided
+    from penstock.optimizer.planning.passes import Draft
     from penstock.optimizer.read import statements
     from penstock.optimizer.tree import logical
 
@@ -57,6 +57,7 @@ class Engine:
         scheduler: Scheduler | None = None,
         panes: bool = True,
         multiway: bool = True,
+        without: Collection[str] = (),
         deadlock_after_s: float = DEADLOCK_AFTER_S,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
@@ -67,17 +68,19 @@ class Engine:
         `late`: error or drop, what becomes of late rows of streams of which no query says so.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
+        `without`: passes of planning to leave out, by name; answers stay the same.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
         from penstock.engine.running.runtime import Runtime
         from penstock.optimizer.bind.catalog import Catalog
         from penstock.optimizer.costs.statistics import Rates
         from penstock.optimizer.costs.weights import load
+        from penstock.optimizer.planning.passes import Setting
         from penstock.optimizer.share.arrange_joins import Arranger
 
         from .adapt import Adapter
         from .compile_notice import compile_notice
-        from .options import check_forced, check_option, check_seconds
+        from .options import check_forced, check_option, check_passes, check_seconds
         from .running_clock import RunningClock
 
         compile_notice.listen()
@@ -87,19 +90,26 @@ class Engine:
         check_option("optimize", optimize)
         check_seconds("deadlock_after_s", deadlock_after_s)
         check_option("late", late)
-        self._optimize = optimize
         self._late = late
         self._weights = weights or load()
         self._forced_weights = weights
         self._rates = Rates()
-        self._panes = panes
-        self._multiway = multiway
         arrange = Arranger(sharing, self._forced.index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
         self._adapter = Adapter(self)
+        self._setting = Setting(
+            self._rates,
+            self._weights,
+            self._forced,
+            optimize,
+            panes,
+            multiway,
+            check_passes(without),
+            self._adapter,
+        )
         self._lateness: dict[str, Counter[str | None]] = {}
         self._unnamed = 0
         self._note: dict[str, Any] = {}
@@ -426,12 +436,13 @@ class Engine:
             "expiry": forced.expiry,
             "modes": forced.modes,
             "execution": forced.execution,
-            "optimize": self._optimize,
+            "optimize": self._setting.optimize,
             "late": self._late,
             "deadlock_after_s": self._deadlock_after_s,
             "weights": self._forced_weights,
-            "panes": self._panes,
-            "multiway": self._multiway,
+            "panes": self._setting.panes,
+            "multiway": self._setting.multiway,
+            "without": tuple(sorted(self._setting.without)),
         }
 
     @property
@@ -473,64 +484,30 @@ class Engine:
         name: str,
         approach: Approach | None = None,
         forced: Forced | None = None,
-        decide: Decide | None = None,
-    ) -> Planned:
-        from dataclasses import replace
-
-        from penstock.engine.plan.plan import JoinNode
-        from penstock.optimizer.costs.statistics import estimate_join
+        decided: Decided | None = None,
+    ) -> Draft:
+        """The plan that a query would have alone."""
         from penstock.optimizer.plan.choose_expiry import first_expiry
-        from penstock.optimizer.plan.choose_indexes import choose_indexes
-        from penstock.optimizer.plan.plan_query import plan_query
-        from penstock.optimizer.share.share_joins import JoinForm, share_joins
-        from penstock.optimizer.share.share_selects import share_selects
+        from penstock.optimizer.planning.passes import Asked
+        from penstock.optimizer.planning.planner import plan_alone
 
         forced = forced or self._forced
-
-        def choose(node: JoinNode) -> JoinNode:
-            return choose_indexes(node, estimate_join(node, self._rates), self._weights, forced.index)
-
-        usual = self._forced.sharing, self._forced.index
-        form = JoinForm.of(name, forced.sharing, forced.index, usual)
-        if decide is None and bound.hop is not None:
-            from penstock.optimizer.hopping.optimize_hopping import HoppingOptimizer, strategy_of
-
-            decide = HoppingOptimizer(self._rates, self._weights, strategy_of(self._optimize))
-        try:
-            planned = plan_query(
-                bound,
-                choose,
-                counting,
-                approach or first_expiry(forced.expiry),
-                forced.modes,
-                forced.execution,
-                decide,
-                panes=self._panes,
-                multiway=self._multiway,
-                owner=form.owner,
-            )
-            return replace(planned, node=share_selects(share_joins(planned.node, form), form.owner))
-        except RecursionError:
-            raise UnsupportedError("A query nested this deep is not supported") from None
-
-    def _with_others(self, plan: Planned, forced: Forced) -> Planned:
-        """The plan with its windows kept together with those of the queries that are at work now."""
-        from dataclasses import replace
-
-        return replace(plan, node=self._adapter.share_windows(plan.node, plan.approach, forced))
+        approach = approach or first_expiry(forced.expiry)
+        return plan_alone(self._setting, Asked(bound, name, counting, forced, approach, decided))
 
     def _start(
         self,
         name: str,
         bound: logical.Query,
-        plan: Planned,
+        alone: Draft,
         counting: bool,
         forced: Forced | None = None,
         query: Query | None = None,
     ) -> None:
-        """`query`: who holds it already, if somebody does."""
-        forced = forced or self._forced
-        alone, plan = plan, self._with_others(plan, forced)
+        """`alone`: the plan it would have alone; `query`: who holds it already, if somebody does."""
+        from penstock.optimizer.planning.planner import plan_with_others
+
+        plan = plan_with_others(alone)
         changes = bound.emit in ("changes", "delta")
         fields = [("_ts", pa.timestamp("us")), *([("_diff", pa.int8())] if changes else [])]
         fields += [(one.name, ARROW_TYPES[one.type]) for one in bound.fields]
@@ -538,10 +515,10 @@ class Engine:
             name, plan.node, pa.schema(fields), counting, changes, plan.netting, plan.approach
         )
         query = query or Query(self, name, counting)
-        query._begin(bound, pipeline, forced)
+        query._begin(bound, pipeline, forced or self._forced)
         query._decide_on(plan.decided)
         self._queries[name.lower()] = query
-        self._adapter.add(query, alone)
+        self._adapter.add(query, alone.plan)
         self._count_lateness(query, 1)
         self._runtime.give_first(pipeline)
 
@@ -552,14 +529,14 @@ class Engine:
 
         query = self._queries[name.lower()]
         query._bound = bound
-        if not is_incremental(bound, self._multiway):
+        if not is_incremental(bound, self._setting.multiway):
             query._replanned_from = None
             self._adapter.drop(query)  # it keeps no rows, whatever it did
-            planned = self._plan(bound, counting, query.name, None, query._forced)
-            self._runtime.alter_query(query.name, planned.node)
+            alone = self._plan(bound, counting, query.name, None, query._forced)
+            self._runtime.alter_query(query.name, alone.node)
             return
-        planned = self._plan(bound, counting, query.name, query._pipeline.approach, query._forced)
-        planned = self._adapter.alter(query, planned)
+        alone = self._plan(bound, counting, query.name, query._pipeline.approach, query._forced)
+        planned = self._adapter.alter(query, alone)
         query._decide_on(planned.decided)
         query._replanned_from = (MAX_TS,)
         self._runtime.alter_changes(

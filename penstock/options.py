@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,19 @@ def check_option(option: str, value: str) -> None:
         )
 
 
+def check_passes(without: Collection[str]) -> frozenset[str]:
+    """Names of passes of planning that may be left out."""
+    from penstock.optimizer.planning.passes import OPTIONAL
+
+    if isinstance(without, str):
+        raise UsageError(f"Expected without as a list of names of passes, found `{without}`")
+    for name in without:
+        if name not in OPTIONAL:
+            hint = closest(name, OPTIONAL)
+            raise UsageError(f"Expected without to be some of {', '.join(OPTIONAL)}, found `{name}`{hint}")
+    return frozenset(without)
+
+
 def check_forced(usual: Forced, **asked: Any) -> Forced:
     """What is usual, with what is asked for in its place, which must be known."""
     for option, value in asked.items():
@@ -55,8 +68,7 @@ def check_forced(usual: Forced, **asked: Any) -> Forced:
 def refuse_unused(asked: Mapping[str, object], plan: PlanNode) -> None:
     """What a query forces must be its to choose; with `auto`, and with `unshared`, it may be of no effect."""
     from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, MemberNode
-    from penstock.engine.plan.plan_parts import plan_nodes
-    from penstock.engine.running.build_operator import IncrementalNode
+    from penstock.engine.plan.plan_parts import IncrementalNode, plan_nodes
 
     nodes = list(plan_nodes(plan))
     joins = [type(node.common) for node in nodes if isinstance(node, MemberNode)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from penstock.engine.rows.errors import UsageError, did_you_mean
+from penstock.optimizer.planning.forced import Forced
 
 from .turns import Turns, change, turn
 
@@ -25,24 +25,6 @@ if TYPE_CHECKING:
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Forced:
-    """What is otherwise chosen by cost, as it is forced of a query; of an engine, of those that do not."""
-
-    modes: str | Mapping[str, str] = "auto"
-    execution: str = "waat"
-    sharing: str = "auto"
-    expiry: str = "auto"
-    index: tuple[str | None, str | None] = (None, None)
-
-    def differing(self, usual: Forced) -> dict[str, str]:
-        """What differs from what the engine was told, in words."""
-        words = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
-        if "index" in words:
-            words["index"] = ", ".join(dict.fromkeys(kind or "auto" for kind in self.index))
-        return {name: str(value) for name, value in words.items()}
 
 
 class Query:

@@ -24,7 +24,6 @@ class SideNode:
     predicate: Expression | None
     keys: tuple[Expression, ...]
     columns: tuple[int, ...]
-    index: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,21 @@ from .plan import (
     WindowNode,
 )
 
+WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode | AtTicksNode
+"""What reads or gives whole answers, and nothing else."""
+
+IncrementalNode = (
+    ArriveNode
+    | LifetimeNode
+    | StoredWindowNode
+    | ExpireNode
+    | ChangeJoinNode
+    | AggregateNode
+    | TallyNode
+    | WholeNode
+)
+"""What a plan has whose rows leave, or that keeps what has to leave."""
+
 
 def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
     """The node's inputs, left to right."""
@@ -108,6 +123,11 @@ def is_same_but_joined_windows(one: PlanNode, other: PlanNode) -> bool:
 def nothing(_: PlanNode) -> PlanNode:
     """In place of an input that is not to be compared."""
     return SourceNode("", ())
+
+
+def keeps_rows(plan: PlanNode) -> bool:
+    """Whether operators of a plan keep rows that leave."""
+    return any(isinstance(node, IncrementalNode) for node in plan_nodes(plan))
 
 
 def takes_back(node: PlanNode) -> bool:

@@ -8,7 +8,7 @@ instant until all that has come of it is worked off, so that only its net change
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from penstock.engine.flow.queue import BEGINNING, Outlet, Queue, nobody
 from penstock.engine.intake.static_table import TABLE_TIME
 from penstock.engine.intake.stream_clock import StreamClock
 from penstock.engine.keys.net_changes import net_changes
+from penstock.engine.plan.approach import Netting
 from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER
@@ -27,8 +28,6 @@ from .held_memory import HeldMemory
 from .kept_rows import FEW_QUERIES, KeptRows
 
 Subscriber = Callable[[pa.RecordBatch], None]
-Netting = Literal["none", "between", "all"]
-"""Whether changes of one instant can cancel: no, only those of different batches, any."""
 
 
 class Company(Protocol):

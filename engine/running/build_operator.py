@@ -6,11 +6,11 @@ Each kind is imported when it is first asked for: a query that does without star
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from penstock.engine.flow.known_time import Learning
 from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import Queue
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
     AggregateNode,
     ArriveNode,
@@ -26,23 +26,8 @@ from penstock.engine.plan.plan import (
     WholeTableNode,
     WholeWindowNode,
 )
-from penstock.engine.plan.plan_parts import plan_inputs, plan_types
+from penstock.engine.plan.plan_parts import IncrementalNode, WholeNode, plan_inputs, plan_types
 from penstock.engine.windows.arrive import Arrive, Lifetime
-
-Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]
-"""How a query hears that rows have left their windows. promises: with every promise of its inputs."""
-
-WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode | AtTicksNode
-IncrementalNode = (
-    ArriveNode
-    | LifetimeNode
-    | StoredWindowNode
-    | ExpireNode
-    | ChangeJoinNode
-    | AggregateNode
-    | TallyNode
-    | WholeNode
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.intake.static_table import TABLE_TIME
 from penstock.engine.members.member import PART, query_of
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.known_content import begins, is_known, is_whole
 from penstock.engine.plan.plan import ArriveNode, LifetimeNode, SourceNode, StoredWindowNode
-from penstock.engine.plan.plan_parts import plan_nodes, starts_full
+from penstock.engine.plan.plan_parts import IncrementalNode, plan_nodes, starts_full
 from penstock.engine.rows.batch import Batch
 from penstock.engine.windows.arrive import Arrive
 
-from .build_operator import Approach, IncrementalNode
 from .parts import Parts
 from .pipeline import Part
 

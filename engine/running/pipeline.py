@@ -10,13 +10,12 @@ from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.join_forms.group import Form, Group
 from penstock.engine.members.member import Member
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import PlanNode
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
 from penstock.engine.selects.shared_select import Share, SharedSelect
 from penstock.engine.windows.window_member import WindowMember
-
-from .build_operator import Approach
 
 if TYPE_CHECKING:
     from penstock.engine.panes.pane_aggregate import PaneAggregate

@@ -29,13 +29,13 @@ from penstock.engine.plan.plan import (
     UnionNode,
     WindowNode,
 )
-from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes, plan_types
+from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes, plan_types
 from penstock.engine.rows.hops import Hops
 from penstock.engine.selects.select import Select
 from penstock.engine.selects.union import Union
 from penstock.engine.windows.enter_window import EnterWindow
 
-from .build_operator import IncrementalNode, build_operator
+from .build_operator import build_operator
 from .pipeline import Part, Pipeline
 
 if TYPE_CHECKING:

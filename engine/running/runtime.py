@@ -27,6 +27,7 @@ from penstock.engine.intake.stream_clock import StreamClock
 from penstock.engine.join_forms.arrange import Arrange
 from penstock.engine.join_forms.group import Form, Group, build_form, build_many
 from penstock.engine.members.member import Member
+from penstock.engine.plan.approach import Approach, Netting
 from penstock.engine.plan.plan import (
     CommonJoin,
     CommonManyJoin,
@@ -46,11 +47,10 @@ from penstock.engine.plan.plan_parts import (
     waits_for_instants,
 )
 from penstock.engine.results.held_memory import HeldMemory
-from penstock.engine.results.sink import Netting, Sink
+from penstock.engine.results.sink import Sink
 from penstock.engine.rows.errors import DataError, PenstockError, StoppedError, of_state
 from penstock.engine.selects.shared_select import Share, SharedSelect
 
-from .build_operator import Approach
 from .common_parts import CommonParts
 from .common_selects import CommonSelects, disconnect
 from .end_of_input import end_of, set_ends

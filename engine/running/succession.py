@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.hopping.hop_answer import HopAnswer
+from penstock.engine.plan.approach import Approach, Netting
 from penstock.engine.plan.known_content import begins, is_known
 from penstock.engine.plan.plan import PlanNode, SourceNode
 from penstock.engine.plan.plan_parts import hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
-from penstock.engine.results.sink import Netting, Sink
+from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.hops import Hops
 
-from .build_operator import Approach
 from .pipeline import Part, Pipeline
 
 if TYPE_CHECKING:

@@ -280,7 +280,7 @@ def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Express
     plans = []
     for number, predicate in enumerate(asked, 1):
         window, keys = Window("range", number * gap_us), (Column(SqlType.BIGINT, 1),)
-        left, right = (SideNode(window, one, keys, (), "scan") for one in (predicate, None))
+        left, right = (SideNode(window, one, keys, ()) for one in (predicate, None))
         sources = SourceNode("a", types), SourceNode("b", types)
         plans.append(share_join(JoinNode(*sources, left, right, EQUALITY), JoinForm()))
     schema = pa.schema([("_ts", pa.timestamp("us"))])

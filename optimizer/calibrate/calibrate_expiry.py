@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from penstock.engine.intake.ingest import StreamSchema
 from penstock.engine.join_forms.arrange import Arrange
+from penstock.engine.plan.approach import Approach
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
-from penstock.engine.running.build_operator import Approach
 from penstock.engine.running.runtime import Runtime
 from penstock.optimizer.bind.bind import bind_query
 from penstock.optimizer.bind.catalog import Catalog, ColumnDef, StreamDef
@@ -79,7 +79,7 @@ def run(reader: str, way: Approach, tables: dict[str, pa.Table], clock: Clock, a
         catalog.add(StreamDef(name, tuple(map(ColumnDef, NAMES, TYPES)), 0))
         runtime.add_stream(StreamSchema(name, NAMES, TYPES, 0, 0))
     bound = bind_query(parse_query(QUERIES[reader]), catalog)
-    planned = plan_query(bound, lambda node: node, False, way)
+    planned = plan_query(bound, False, way)
     fields = [pa.field("_ts", pa.timestamp("us")), pa.field("_diff", pa.int8())]
     fields += [pa.field(field.name, ARROW_TYPES[field.type]) for field in bound.fields]
     node = share_joins(planned.node, JoinForm())

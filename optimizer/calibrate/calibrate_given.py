@@ -89,7 +89,7 @@ def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Clock, arr
     sources = SourceNode("a", TYPES), SourceNode("b", TYPES)
     key = (Column(SqlType.BIGINT, 1),)
     for n, window in enumerate(windows):
-        side = SideNode(Window("range", window), None, key, (), "scan")
+        side = SideNode(Window("range", window), None, key, ())
         runtime.add_query(
             f"q{n}", share_join(JoinNode(*sources, side, side, EQUALITY), JoinForm()), schema, False
         )

@@ -220,7 +220,7 @@ def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[f
     streams = streams_of(query.root)
     for name in streams:
         runtime.add_stream(StreamSchema(name, NAMES, TYPES, 0, 0))
-    planned = plan_query(query, lambda node: node, False, "promises", point.mode)
+    planned = plan_query(query, False, "promises", point.mode)
     changes = [pa.field("_diff", pa.int8())] if query.emit == "delta" else []
     fields = [pa.field("_ts", pa.timestamp("us")), *changes]
     fields += [pa.field(field.name, ARROW_TYPES[field.type]) for field in query.fields]

@@ -19,9 +19,15 @@ from penstock.engine.plan.plan import (
     TicksNode,
     WholeWindowNode,
 )
-from penstock.engine.plan.plan_parts import hops_of, plan_inputs, plan_nodes, starts_full, takes_back
+from penstock.engine.plan.plan_parts import (
+    IncrementalNode,
+    hops_of,
+    plan_inputs,
+    plan_nodes,
+    starts_full,
+    takes_back,
+)
 from penstock.engine.rows.window import MAX_TS
-from penstock.engine.running.build_operator import IncrementalNode
 from penstock.engine.running.pipeline import Part, Pipeline
 from penstock.engine.windows.rows_window import RowsWindow
 

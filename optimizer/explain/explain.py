@@ -32,10 +32,9 @@ from penstock.engine.plan.plan import (
     UnionNode,
     WindowNode,
 )
-from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
+from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.write_times import write_duration
-from penstock.engine.running.build_operator import IncrementalNode
 from penstock.engine.running.pipeline import Part, Pipeline
 from penstock.engine.running.waiting import NOTHING, Waiting
 from penstock.engine.shelves.side import Side
@@ -51,7 +50,7 @@ from penstock.optimizer.costs.write_rate import write_rate
 from penstock.optimizer.hopping.assign_modes import Assigned
 from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
 from penstock.optimizer.plan.choose_expiry import MIN_PAIRS, expiry_costs, measure_join
-from penstock.optimizer.plan.choose_indexes import IndexChoice, choose_index
+from penstock.optimizer.plan.choose_index import IndexChoice, choose_index
 from penstock.optimizer.share.join_layout import sides_of
 from penstock.optimizer.tree.logical import Query
 

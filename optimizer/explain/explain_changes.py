@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
     AggregateNode,
     ArriveNode,
@@ -18,8 +19,7 @@ from penstock.engine.plan.plan import (
     WholeTableNode,
     WholeWindowNode,
 )
-from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.build_operator import Approach, IncrementalNode
+from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes
 from penstock.optimizer.plan.plan_changes import has_ends
 
 HEARS = {

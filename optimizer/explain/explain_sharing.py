@@ -28,7 +28,7 @@ from penstock.optimizer.costs.statistics import JoinEstimate, Rates, estimate_co
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.costs.write_rate import write_rate
-from penstock.optimizer.plan.choose_indexes import choose_index
+from penstock.optimizer.plan.choose_index import choose_index
 from penstock.optimizer.share.arrange_joins import ENTER_GAIN
 from penstock.optimizer.share.join_layout import Layout
 from penstock.optimizer.share.kinds_cost import by_kind_costs, kinds_cost, together_cost

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
     AggregateNode,
     ArriveNode,
@@ -24,7 +25,6 @@ from penstock.engine.plan.plan import (
     TallyNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.build_operator import Approach
 from penstock.engine.running.pipeline import Pipeline
 from penstock.optimizer.costs.weights import Weights
 

@@ -1,13 +1,13 @@
-"""Who chooses the plan of a hopping query by cost, as the planner knows it."""
+"""How a hopping query is to run, as the planner knows it; chosen in `hopping`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from penstock.optimizer.tree.logical import Query
 
-from .modes import Forced, Mode
+from .modes import Mode
 
 
 class Decided(Protocol):
@@ -18,7 +18,3 @@ class Decided(Protocol):
 
     @property
     def modes(self) -> Mapping[int, Mode]: ...
-
-
-Decide = Callable[[Query, Forced, bool], Decided]
-"""Chooses the plan of a query: forced modes, and whether there may be panes, are given."""

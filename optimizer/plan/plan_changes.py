@@ -29,6 +29,7 @@ from penstock.engine.expressions.expression import (
     conjuncts,
     move_columns,
 )
+from penstock.engine.plan.approach import Approach, Netting
 from penstock.engine.plan.plan import (
     AggregateCallNode,
     AggregateNode,
@@ -50,9 +51,7 @@ from penstock.engine.plan.plan import (
     UnionNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes, plan_types, takes_back
-from penstock.engine.results.sink import Netting
 from penstock.engine.rows.hops import Hops
-from penstock.engine.running.build_operator import Approach
 from penstock.optimizer.bind.bind_aggregate import write_aggregate
 from penstock.optimizer.rewrite.flatten_input import flatten_input, substitute
 from penstock.optimizer.rewrite.match_condition import equality_of, side_of
@@ -72,12 +71,11 @@ from penstock.optimizer.tree.logical import (
     UnionAll,
 )
 
-from .choose_indexes import IndexChooser
 from .plan_many import can_join_many, plan_many
 from .plan_streams import plan_join
 
 if TYPE_CHECKING:
-    from .decided import Decided
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +84,14 @@ class ChangesPlan:
 
     node: PlanNode
     netting: Netting
-    decided: Decided | None = None
-    """Of a hopping query, if its plan was chosen by cost."""
 
 
-def plan_changes(
-    query: Query, choose: IndexChooser, counting: bool, approach: Approach, multiway: bool = True
-) -> ChangesPlan:
+def plan_changes(query: Query, counting: bool, approach: Approach, multiway: bool = True) -> ChangesPlan:
     """The plan of any sliding query; `counting`: only how many changes there are is asked.
 
     multiway: three or more streams may be joined as one.
     """
-    planner = ChangesPlanner(choose, approach, None, multiway and approach != "nta")
+    planner = ChangesPlanner(approach, None, multiway and approach != "nta")
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
     netting = netting_of(node)
@@ -110,10 +104,7 @@ def plan_changes(
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(
-        self, choose: IndexChooser, approach: Approach, hops: Hops | None, multiway: bool = False
-    ) -> None:
-        self._choose = choose
+    def __init__(self, approach: Approach, hops: Hops | None, multiway: bool = False) -> None:
         self._approach = approach
         self._hops = hops
         self._multiway = multiway
@@ -272,7 +263,7 @@ class ChangesPlanner:
         condition = moved(conjunction(now), places)
         join = Join("inner", left, right, condition, cluster.position)
         outputs = moved_all(tuple(map(cluster.column, keep)), places)
-        node = plan_join(join, (), outputs, self._choose, times=True)
+        node = plan_join(join, (), outputs, times=True)
         scans = [flatten_input(item).base for item in (left, right)]
         sizes = [scan.window.size for scan in scans if isinstance(scan, StreamScan)]
         return LifetimeNode(node, (sizes[0], sizes[1]), self._hops, self._taat, self._label)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.expressions.expression import Expression
+from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
     HopAnswerNode,
     HopDeltaNode,
@@ -26,8 +27,7 @@ from penstock.engine.plan.plan import (
 )
 from penstock.engine.plan.plan_parts import skips_hops, stands, stands_still, starts_full
 from penstock.engine.rows.hops import Hops
-from penstock.engine.running.build_operator import Approach
-from penstock.optimizer.plan.decided import Decide
+from penstock.optimizer.plan.decided import Decided
 from penstock.optimizer.rewrite.flatten_input import flatten_input
 from penstock.optimizer.rewrite.order_joins import Cluster, collect_pair
 from penstock.optimizer.rewrite.prune_columns import moved, moved_all
@@ -42,7 +42,6 @@ from penstock.optimizer.tree.logical import (
     streams_of,
 )
 
-from .choose_indexes import IndexChooser
 from .modes import OPERATORS, Forced, Form, Modes, fill_modes, forced_modes, mode_of, operators_of, reads
 from .plan_changes import ChangesPlan, ChangesPlanner, expired, select, window_columns
 from .plan_panes import plan_panes
@@ -58,30 +57,27 @@ class Panes:
 
 def plan_hopping(
     query: Query,
-    choose: IndexChooser,
     counting: bool,
     approach: Approach,
     forced: Forced,
     execution: str,
-    decide: Decide | None,
+    decided: Decided | None,
     panes: Panes,
 ) -> ChangesPlan:
     """The plan of a query with HOP BY; `counting`: only how many rows there are is asked.
 
     execution, in delta mode: rows wait until their hop is over (`waat`), or are worked as they come (`taat`).
-    decide: chooses plan and modes by cost; without it the plan is as written and all operators read changes.
+    decided: plan and modes, chosen by cost; without it the plan is as written and all operators read changes.
     """
     assert query.hop is not None, "a hopping query"
     emitted: Form = "complete" if query.emit == "complete" else "delta"
-    decided = None
-    if decide is None:
+    if decided is None:
         root = separate_joins(query.root)
         modes = assign_modes(root, forced, emitted)
     else:
-        decided = decide(query, forced, panes.allowed)
         root, modes = decided.query.root, decided.modes
     hops = Hops(query.hop.size_us, query.hop.origin_us)
-    planner = HoppingPlanner(choose, approach, hops, root, modes, emitted, execution == "taat", panes)
+    planner = HoppingPlanner(approach, hops, root, modes, emitted, execution == "taat", panes)
     node = planner.plan(root, range(len(query.fields)))
     if emitted == "complete" and not stands(node):
         planner.leave_out_empty_hops()
@@ -89,7 +85,7 @@ def plan_hopping(
     if counting and emitted == "complete" and isinstance(node, SelectNode) and node.predicate is None:
         node = node.input if isinstance(node.input, PaneAggregateNode) else node
     is_net = emitted == "complete" or isinstance(node, HopDeltaNode | PaneAggregateNode)
-    return ChangesPlan(node, "none" if is_net else "all", decided)
+    return ChangesPlan(node, "none" if is_net else "all")
 
 
 def assign_modes(root: Node, forced: Forced, emitted: Form) -> Modes:
@@ -108,7 +104,6 @@ class HoppingPlanner(ChangesPlanner):
 
     def __init__(
         self,
-        choose: IndexChooser,
         approach: Approach,
         hops: Hops,
         root: Node,
@@ -117,7 +112,7 @@ class HoppingPlanner(ChangesPlanner):
         taat: bool,
         panes: Panes,
     ) -> None:
-        super().__init__(choose, approach, hops)
+        super().__init__(approach, hops)
         self._taat = taat
         self._panes = panes
         self._numbers = {id(one.node): one for one in operators_of(root)}

@@ -102,7 +102,7 @@ def plan_many(cluster: Cluster, outputs: tuple[Expression, ...], times: bool = F
     for number, one in enumerate(sides):
         kept = tuple(i - starts[number] for i in used if owner_of(i, starts) == number)
         predicate = filter_of(tuple(predicates[number]))
-        nodes.append(SideNode(one.window, predicate, tuple(keys[number]), kept, "hash"))
+        nodes.append(SideNode(one.window, predicate, tuple(keys[number]), kept))
     inputs = tuple(side.source for side in sides)
     node = ManyJoinNode(inputs, tuple(nodes), tuple(map(tuple, numbers)), bands)
     places = {column: place for place, column in enumerate(used)}

@@ -9,21 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.engine.plan.approach import Approach, Netting
 from penstock.engine.plan.known_content import is_known
 from penstock.engine.plan.plan import PlanNode
 from penstock.engine.plan.plan_parts import plan_types
-from penstock.engine.results.sink import Netting
 from penstock.engine.rows.errors import UnsupportedError
-from penstock.engine.running.build_operator import Approach
-from penstock.optimizer.rewrite.prune_columns import prune_columns
 from penstock.optimizer.tree.logical import Position, Query
 
-from .choose_indexes import IndexChooser
 from .modes import Forced
 from .plan_streams import is_plain, plan_node
 
 if TYPE_CHECKING:
-    from .decided import Decide, Decided
+    from .decided import Decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +31,16 @@ class Planned:
     approach: Approach = "promises"
     netting: Netting = "none"
     decided: Decided | None = None
+    """Of a hopping query, if its plan was chosen by cost."""
 
 
 def plan_query(
     query: Query,
-    choose: IndexChooser,
     counting: bool,
     approach: Approach = "promises",
     modes: Forced = "auto",
     execution: str = "waat",
-    decide: Decide | None = None,
+    decided: Decided | None = None,
     *,
     panes: bool = True,
     multiway: bool = True,
@@ -51,7 +48,7 @@ def plan_query(
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
-    modes, execution: of the operators of a hopping query, as they are forced; decide: chooses its plan.
+    modes, execution: of the operators of a hopping query, as they are forced; decided: how it is to run.
     panes: whether hopping aggregates may run by panes. multiway: whether three or more streams may be joined
     as one. owner: the query, if it is to share with nobody.
     """
@@ -60,14 +57,14 @@ def plan_query(
 
         approach = "nta" if approach == "nta" else "promises"  # a hop's answer is complete when it is given
         by_panes = Panes(panes and approach != "nta", owner)
-        plan = plan_hopping(query, choose, counting, approach, modes, execution, decide, by_panes)
-        return Planned(prune_columns(plan.node), approach, plan.netting, plan.decided)
+        plan = plan_hopping(query, counting, approach, modes, execution, decided, by_panes)
+        return Planned(plan.node, approach, plan.netting, decided)
     if is_incremental(query, multiway):
         from .plan_changes import plan_changes
 
-        plan = plan_changes(query, choose, counting, approach, multiway)
-        return Planned(prune_columns(plan.node), approach, plan.netting)
-    return Planned(prune_columns(plan_node(query.root, choose, counting)))
+        plan = plan_changes(query, counting, approach, multiway)
+        return Planned(plan.node, approach, plan.netting)
+    return Planned(plan_node(query.root, counting))
 
 
 def is_incremental(query: Query, multiway: bool) -> bool:

@@ -4,7 +4,6 @@
               into their normal form, all of them together, since two may say one thing
 2. place      each conjunct where it costs least: on one side, in the index, on the pairs
 3. prune      to the columns somebody reads
-4. choose     an index for each direction, by cost
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ from penstock.optimizer.rewrite.prune_columns import columns_in, moved, moved_al
 from penstock.optimizer.rewrite.simplify_condition import simplify_all, simplify_condition
 from penstock.optimizer.tree.logical import Join, Node, StreamScan, UnionAll
 
-from .choose_indexes import IndexChooser
-
 
 def is_plain(node: Node, multiway: bool = True) -> bool:
     """Whether the query can be planned here; multiway: three or more streams may be joined as one."""
@@ -57,7 +54,7 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
             return False
 
 
-def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
+def plan_node(node: Node, counting: bool) -> PlanNode:
     """The plan of one query block: a stream, a join or a union under filters and projections."""
     flat = flatten_input(node)
     outputs = () if counting else flat.outputs
@@ -65,12 +62,12 @@ def plan_node(node: Node, choose: IndexChooser, counting: bool) -> PlanNode:
         case StreamScan() as scan:
             return plan_scan(scan, filter_of(flat.predicates), outputs)
         case UnionAll() as union:
-            inputs = tuple(plan_node(part, choose, counting and not flat.predicates) for part in union.inputs)
+            inputs = tuple(plan_node(part, counting and not flat.predicates) for part in union.inputs)
             return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
         case Join(kind="inner") as join:
             cluster = collect_cluster(node)
             if len(cluster.items) == 2:
-                return plan_join(join, flat.predicates, outputs, choose)
+                return plan_join(join, flat.predicates, outputs)
             from .plan_many import plan_many
 
             return plan_many(cluster, () if counting else cluster.outputs)
@@ -97,7 +94,6 @@ def plan_join(
     join: Join,
     predicates: tuple[Expression, ...],
     outputs: tuple[Expression, ...],
-    choose: IndexChooser,
     times: bool = False,
 ) -> PlanNode:
     """A join of two streams with everything that is said about it, in WHERE or ON.
@@ -128,11 +124,10 @@ def plan_join(
     match = match_condition(between, width, right.base.stream < left.base.stream)
     used = columns_in(*outputs, *match.residual)
     kept = tuple(i for i in used if i < width), tuple(i - width for i in used if i >= width)
-    # 3. choose
-    left_side = SideNode(left.window, filter_of(left.predicates + on_left), match.left_keys, kept[0], "scan")
+    left_side = SideNode(left.window, filter_of(left.predicates + on_left), match.left_keys, kept[0])
     right_keys = tuple(map(back, match.right_keys))
-    right_side = SideNode(right.window, filter_of(right.predicates + on_right), right_keys, kept[1], "scan")
-    node = choose(JoinNode(left.source, right.source, left_side, right_side, match.condition))
+    right_side = SideNode(right.window, filter_of(right.predicates + on_right), right_keys, kept[1])
+    node = JoinNode(left.source, right.source, left_side, right_side, match.condition)
     places = {column: place for place, column in enumerate(used)}
     return select(node, moved(conjunction(match.residual), places), moved_all(outputs, places))
 

@@ -30,7 +30,7 @@ from penstock.optimizer.costs.statistics import (
 )
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 from penstock.optimizer.costs.weights import TURN_ROWS, Weights
-from penstock.optimizer.plan.choose_indexes import better_index, choose_index
+from penstock.optimizer.plan.choose_index import better_index, choose_index
 
 from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row

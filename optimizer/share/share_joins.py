@@ -27,16 +27,13 @@ from penstock.engine.plan.plan import (
 )
 from penstock.engine.plan.plan_parts import map_inputs
 from penstock.engine.rows.band import EQUALITY, Band
+from penstock.optimizer.plan.choose_index import Indexes
 from penstock.optimizer.rewrite.match_condition import EXACT
 
 from .order_sides import order_sides
 
 ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or parts have one measure of age
 MOST_FORMS = 1_000  # of a join of a stream with itself, of which one is the normal one
-
-
-Indexes = tuple[str | None, str | None]
-"""Of left and right; None: chosen by cost."""
 
 
 @dataclass(frozen=True, slots=True)

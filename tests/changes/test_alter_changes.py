@@ -70,7 +70,7 @@ def drawn(draw: Any, windows: tuple[str, ...], emit: str, approach: str) -> Any:
     if emit.startswith("HOP"):
         modes, execution = draw(st.sampled_from(MODES)), draw(st.sampled_from(["waat", "taat"]))
         engine._forced = replace(engine._forced, modes=modes, execution=execution)
-        engine._panes = draw(st.booleans())
+        engine._setting = replace(engine._setting, panes=draw(st.booleans()))
     if not trees.references:
         return None
     return streams, query, engine, Altered(engine.query(f"{query.penstock} {emit}", name="q"), trees)

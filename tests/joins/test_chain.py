@@ -164,7 +164,7 @@ class Setting:
             for kind, size, asks in zip(self.kinds, ask.windows, ask.asks, strict=True)
         ]
         common = self.common
-        both = [SideNode(side.window, side.predicate, self.condition.keys, columns, "scan") for side in sides]
+        both = [SideNode(side.window, side.predicate, self.condition.keys, columns) for side in sides]
         inputs = [SourceNode(side.stream, TYPES) for side in common.sides]
         band = common.condition
         if ask.swapped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def test_every_mode_oracle_at_every_hop(data: st.DataObject) -> None:
     hop, origin = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 3, 1000]))
     tail = f"HOP BY {hop} us ORIGIN {origin}"
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
-    engine._optimize = "none"  # names are those of the tree as written
+    engine._setting = replace(engine._setting, optimize="none")  # names are those of the tree as written
     sql = f"{query.penstock} {tail}"
     operators, running = operators_in(engine, sql), []
     for emit in draw(st.permutations(["COMPLETE", "DELTA", "COMPLETE", "DELTA"])):
@@ -90,7 +91,7 @@ def test_gaps_oracle_in_every_mode(data: st.DataObject) -> None:
         return
     hop = draw(st.integers(1, 12))
     engine = make_engine(draw, draw(st.sampled_from(["auto", "nta"])), streams)
-    engine._optimize = "none"
+    engine._setting = replace(engine._setting, optimize="none")
     sql, running = f"{query.penstock} HOP BY {hop} us EMIT DELTA", []
     operators = operators_in(engine, sql)
     for _ in range(3):
@@ -128,7 +129,7 @@ def test_queries_that_start_late_oracle_in_every_mode(data: st.DataObject) -> No
         return
     hop = draw(st.integers(1, 12))
     engine = make_engine(draw, "auto", streams)
-    engine._optimize = "none"
+    engine._setting = replace(engine._setting, optimize="none")
     running = []
 
     def start() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_every_hop_of_every_plan_oracle(data: st.DataObject) -> None:
     sql = text.format(**{one.alias: one.penstock for one in references}) + f" HOP BY {hop} us"
     running = []
     for optimize in ("exhaustive", "heuristic", "none"):
-        engine._optimize = optimize
+        engine._setting = replace(engine._setting, optimize=optimize)
         running.append((optimize, engine.query(sql), engine.query(f"{sql} EMIT DELTA")))
     for _ in drive(draw, engine, streams):
         pass

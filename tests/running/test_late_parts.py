@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_late_queries_oracle(emit: str, data: st.DataObject) -> None:
     if not trees.references:
         return
     engine = make_engine(draw, draw(st.sampled_from(APPROACHES)), streams)
-    engine._panes = draw(st.booleans())
+    engine._setting = replace(engine._setting, panes=draw(st.booleans()))
 
     def start(one: Drawn) -> tuple[Drawn, penstock.Query]:
         modes = draw(st.sampled_from(["auto", "auto", *MODES])) if emit != "CHANGES" else None

@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.costs.cost import ACCESSES, OURS, Direction, Layout, btree_height, direction_cost
 from penstock.optimizer.costs.weights import SHIPPED, Weights, read
-from penstock.optimizer.plan.choose_indexes import choose_index
+from penstock.optimizer.plan.choose_index import choose_index
 
 # Section 4.2, equation 7, in the paper's unit of cost; section 5.1: buckets of 10, nodes of 100.
 PAPER = Weights(

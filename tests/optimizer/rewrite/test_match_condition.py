@@ -32,7 +32,7 @@ def plan(condition: str, where: str = "") -> tuple[JoinNode, list[str]]:
         catalog.add(bind_relation(statement))  # type: ignore[arg-type]
     tail = f" WHERE {where}" if where else ""
     sql = f"SELECT x.k FROM one [NOW] AS x JOIN two [NOW] AS y ON {condition}{tail}"
-    top = plan_query(bind_query(parse_query(sql), catalog), lambda node: node, False).node
+    top = plan_query(bind_query(parse_query(sql), catalog), False).node
     assert isinstance(top, SelectNode)
     assert isinstance(top.input, JoinNode)
     return top.input, [str(part) for part in conjuncts(top.predicate)]

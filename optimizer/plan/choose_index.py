@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.engine.indexes.build import INDEX_KINDS, supports_ranges
-from penstock.engine.plan.plan import JoinNode
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.optimizer.costs.cost import Direction, direction_cost
-from penstock.optimizer.costs.statistics import JoinEstimate
 from penstock.optimizer.costs.weights import Weights
 
-IndexChooser = Callable[[JoinNode], JoinNode]
+Indexes = tuple[str | None, str | None]
+"""Of left and right; None: chosen by cost."""
 
 MIN_GAIN = 0.2  # of a direction's cost that a change while running must save
 TTREE_MARGIN = 1.5  # by which a T-tree must be cheaper: its formula fits what is measured to within a third
@@ -49,19 +47,6 @@ def choose_index(
         return costs[kind] * (TTREE_MARGIN if kind == "t-tree" else 1.0)
 
     return IndexChoice(forced if forced in costs else min(costs, key=doubted), costs)
-
-
-def choose_indexes(
-    node: JoinNode, estimate: JoinEstimate, weights: Weights, forced: tuple[str | None, str | None]
-) -> JoinNode:
-    """The join with the index of each window settled. The right's rows probe the left's index."""
-    left = choose_index(node.condition, estimate.by_right, weights, forced[0])
-    right = choose_index(node.condition, estimate.by_left, weights, forced[1])
-    return replace(
-        node,
-        left_side=replace(node.left_side, index=left.kind),
-        right_side=replace(node.right_side, index=right.kind),
-    )
 
 
 def better_index(current: str, condition: Band | None, direction: Direction, weights: Weights) -> str | None:
