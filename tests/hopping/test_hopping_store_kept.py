@@ -11,7 +11,6 @@ from test_window_store import make
 
 import penstock
 
-
 KINDS = pytest.mark.parametrize("window", ["ROWS 2", "PARTITION BY k ROWS 2"])
 
 
