@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from test_hopping_store import answers_of
-from test_window_store import make
+from test_window_store import folded, make
 
 import penstock
 
@@ -68,3 +68,52 @@ def test_who_comes_right_after_a_boundary_has_nothing_told_again(window: str, la
             columns = {"t": ["x"] * len(k), "b": [True] * len(k)}
             one.push("s", {"ts": list(times), "k": k, "v": v, **columns})
     assert answers_of(query) == answers_of(alone.queries["alone"])
+
+
+@pytest.mark.parametrize(
+    ("modes", "window"),
+    [
+        *(
+            (modes, window)
+            for modes in ("DIDO", "CICO")
+            for window in ("RANGE 30 us", "ROWS 9", "PARTITION BY k ROWS 1")
+        ),
+        ("CICO", "RANGE UNBOUNDED"),
+    ],
+)
+def test_the_first_boundary_is_told_of_though_no_row_came_since_the_one_before(
+    modes: str, window: str
+) -> None:
+    """::
+
+    rows        5  8
+    boundaries          10        20        30      the query comes at 13, time goes on to 15 and to 21:
+    RANGE 30 at 20      (=========]                 that sees both, whatever was heard of at 15
+    """
+    engine = make()
+    engine.query(f"SELECT k, v FROM s [{window.replace('UNBOUNDED', '50 us')}] EMIT CHANGES")
+    for ts in (5, 8):
+        engine.push("s", {"ts": [ts], "k": [ts], "v": [1.0], "t": ["x"], "b": [True]})
+    engine.advance(13)
+    late = engine.query(f"SELECT DISTINCT k FROM s [{window}] HOP BY 10 us EMIT DELTA", modes=modes)
+    for now in (15, 16, 21):
+        engine.advance(now)
+    assert answers_of(late) == {(20, (5,)): 1, (20, (8,)): 1}
+
+
+@pytest.mark.parametrize("window", ["RANGE 15 us", "ROWS 2", "PARTITION BY k ROWS 2"])
+@pytest.mark.parametrize("last", [10, 11, 12])
+def test_who_asks_the_same_right_after_a_boundary_has_what_that_said(window: str, last: int) -> None:
+    """The boundary at 10 is over when time is at 11."""
+    engine = make()
+    sql = f"SELECT k, v FROM s [{window}] HOP BY 10 us EMIT DELTA"
+    engine.query(f"SELECT k FROM s [{window}] EMIT CHANGES")
+    first = engine.query(sql)
+    states(engine, 1, last + 1)
+    second = engine.query(sql)
+    states(engine, last + 1, 33)
+    known, late = answers_of(first), answers_of(second)
+    begin = 20 if last == 10 else last
+    assert all(ts >= min(begin, 10) for ts, _ in late)
+    for now in (20, 30):
+        assert folded(late, now) == folded(known, now)
