@@ -13,8 +13,8 @@ def test_rows_that_have_gone_take_no_memory() -> None:
     engine = penstock.Engine()
     engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
     query = engine.query(
-        f"SELECT g.k, g.n, h.n AS m FROM {COUNTS.format('a')} AS g JOIN {COUNTS.format('b')} AS h ON g.k = h.k"
-        " EMIT CHANGES"
+        f"SELECT g.k, g.n, h.n AS m FROM {COUNTS.format('a')} AS g JOIN {COUNTS.format('b')} AS h "
+        "ON g.k = h.k EMIT CHANGES"
     )
     parts = *engine._runtime.parts.values(), *engine._runtime.pipelines.values()
     (join,) = (one for part in parts for one in part.own_operators if isinstance(one, ChangeJoin))
