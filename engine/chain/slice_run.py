@@ -153,14 +153,12 @@ class SliceRun:
         self._states = states
 
     def _pass_time(self, slices: Sequence[SliceJoin]) -> None:
-        """What the first was promised holds for all; none of them need be woken to hear it."""
+        """What the first was promised holds for all; none of them need be woken to hear it. That nothing
+        follows, each hears in its next turn."""
         now = slices[0].queue.frontier
         for slice_, later in pairwise(slices):
-            if now == MAX_TS:
-                slice_.pass_time()
-            else:
-                slice_.output.promise(now)
-                slice_.onward.punctuation = later.queue.punctuation = now
+            slice_.output.promise(now)
+            slice_.onward.punctuation = later.queue.punctuation = now
         slices[-1].pass_time()
 
     def _check(self) -> None:

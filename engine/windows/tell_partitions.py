@@ -160,14 +160,11 @@ class PartitionTeller:
 
     def _known_to(self, member: WindowMember) -> int:
         """The first row that a member has not been told of, or is not to be told of alone, as the next
-        boundary sees a whole window."""
+        boundary sees a whole window. The rows here are of instants that are over."""
         hops = member.node.hops
-        if hops is None:
+        if hops is None or member.node.whole:
             return len(self._places)
-        if member.begun and not member.node.whole:
-            return self._after(hops.last(self._told - 1))
-        next_boundary = hops.last(self._told - 1) + hops.size
-        return self._after(next_boundary if member.node.whole else min(next_boundary, member.since))
+        return self._after(hops.last(self._told - 1) if member.begun else member.since)
 
     def _pass_rows(self, member: WindowMember, window: LastRows, end: int | None = None) -> None:
         """Take in rows of which a member is not told, one by one: those below `end`, or that it knows of."""

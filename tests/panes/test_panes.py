@@ -221,6 +221,20 @@ def test_many_groups_take_no_more_than_their_rows() -> None:
     assert panes.state_bytes < whole / 10
 
 
+def test_there_is_room_for_many_more_groups_at_once() -> None:
+    """2,000 groups, one of which comes again, then 10,000 others: an edge is kept by what it differs in."""
+    engine = start()
+    query = engine.query("SELECT k, COUNT(*) AS n FROM s [RANGE 20 us] GROUP BY k HOP BY 10 us")
+    (panes,) = engine._runtime.panes.values()
+    for ts, keys in ((5, range(2_000)), (15, range(1)), (25, range(2_000, 12_000)), (35, range(1))):
+        push(engine, [ts] * len(keys), list(keys), [1] * len(keys))
+    counted = panes.panes._counted
+    assert counted is not None and len(counted) >= panes.panes.slots.used == 12_000
+    answers = rows_of(query.results())
+    assert [ts for ts, _, _ in answers] == [10] * 2_000 + [20] * 2_000 + [30] * 10_001
+    assert [(ts, k) for ts, k, n in answers if n == 2] == [(20, 0)]
+
+
 def test_a_sum_beyond_int64_stops_its_query_alone() -> None:
     engine = start()
     short = engine.query(count(5, 5, "SUM(v) AS t"))

@@ -195,6 +195,7 @@ def test_who_comes_late_finds_what_windows_of_other_kinds_have_kept() -> None:
     for kept in ("RANGE 9 us", "ROWS 9", "PARTITION BY k ROWS 3"):
         assert since(kept, "RANGE 8 us") == 20
         assert since(kept, "ROWS 8") == 20
+        assert since(kept, "ROWS 9") == 20, "all that are there, and no more"
         assert since(kept, "RANGE 15 us") == 26, "those at 10 and before are gone"
         assert since(kept, "ROWS 15") is None
         assert since(kept, "RANGE 8 us", "t") == 28, "nobody had kept t"
