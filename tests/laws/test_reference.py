@@ -15,7 +15,9 @@ from test_pages import DOCS, FENCED, all_pages, text_of
 import penstock
 from penstock.cli.main import main
 from penstock.engine.rows import errors
+from penstock.optimizer.bind.column_types import TYPE_NAMES
 from penstock.optimizer.names.function_names import FUNCTION_NAMES, TIME_PARTS
+from penstock.optimizer.read.durations import UNITS_US
 from penstock.options import KNOWN
 
 PAGES = sorted(page for page in all_pages() if page.startswith("reference/"))
@@ -128,3 +130,44 @@ def test_a_page_begins_with_what_it_is_and_an_example(page: str) -> None:
     beginning = text[: text.index("\n## ") if "\n## " in text else len(text)]
     assert re.match(r"# .+\n\n[A-Z`]", text)
     assert "\n```" in beginning
+
+
+def table_of(page: str, *heads: str) -> list[list[str]]:
+    """The rows of the table that has these heads."""
+    return next(rows for found, rows in tables(text_of(page)) if tuple(found) == heads)
+
+
+def words_in(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_all_names_of_types_are_said() -> None:
+    rows = table_of("reference/values.md", "type", "also written", "holds", "is read from")
+    said = {name: words_in(first)[0] for first, others, *_ in rows for name in words_in(first + others)}
+    assert {name.split("(")[0] for name in said} == set(TYPE_NAMES)
+    engine = penstock.Engine()
+    for number, (name, means) in enumerate(said.items()):
+        engine.execute(f"CREATE TABLE one{number} (x {name}); CREATE TABLE other{number} (x {means})")
+        assert engine.tables[f"one{number}"] == engine.tables[f"other{number}"]
+
+
+def test_units_of_durations_are_said() -> None:
+    rows = table_of("reference/windows.md", "unit", "also")
+    for unit, others in rows:
+        same = {UNITS_US[name] for name in words_in(unit + others)}
+        assert len(same) == 1
+    assert {UNITS_US[words_in(unit)[0]] for unit, _ in rows} == set(UNITS_US.values())
+
+
+def test_what_only_looks_like_an_equality_is_not_shared_with_one() -> None:
+    """Conditions with parts that stand for any others are left out."""
+    page = text_of("reference/conditions.md").split("## What only looks the same")[1]
+    rows = next(tables(page))[1]
+    asked = [one for row in rows for one in words_in(row[0]) if not one.startswith("(c ")]
+    assert len(asked) >= 7
+    engine = penstock.Engine()
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)")
+    for condition in ("a.k = b.k", *asked):
+        engine.query(f"SELECT a.k FROM a JOIN b ON {condition} WINDOW 1 MINUTE")
+    first = next(iter(engine.queries))
+    assert [group for group in engine.stats()["groups"] if first in group["queries"]] == []
