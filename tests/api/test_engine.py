@@ -1,4 +1,4 @@
-"""The Python API as LANGUAGE has it: every name, what it promises, and what it refuses."""
+"""The Python API as docs/reference/calls.md has it: every name, what it promises, and what it refuses."""
 
 from __future__ import annotations
 

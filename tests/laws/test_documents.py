@@ -64,7 +64,7 @@ def test_readme_shows_what_comes_out() -> None:
 
 
 def test_documents_name_every_way_of_sharing() -> None:
-    for name in ("README.md", "docs/LANGUAGE.md"):
+    for name in ("README.md", "docs/reference/sharing.md"):
         rows = re.findall(r"^\| `([a-z-]+)` \|", (ROOT / name).read_text(), re.M)
         assert tuple(rows) == KNOWN["sharing"], name
 

@@ -15,7 +15,7 @@ from run_page import ROOT, Block, PageRun, blocks_of, matches, run_page
 DOCS = ROOT / "docs"
 DESIGN = tuple(f"design/{path.name}" for path in sorted((ROOT / "docs" / "design").glob("*.md")))
 REFERENCES = ("LANGUAGE.md", "FIGURES.md", "TESTS.md", "rooms.md", "glossary.md", *DESIGN)
-"""What is written in tables and fragments, and checked by tests of its own."""
+"""What is written in tables and fragments, and checked by tests of its own; LANGUAGE is an index."""
 SITE = (ROOT / "mkdocs.yml").read_text()
 REWRITE = bool(os.environ.get("PENSTOCK_REWRITE"))
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -49,7 +49,8 @@ def test_the_pages_that_are_asked_for() -> None:
     assert {"index.md", "tutorial.md", "explain.md"} <= there
     assert sum(page.startswith("how-to/") for page in there) >= 7
     assert sum(page.startswith("explanation/") for page in there) >= 3
-    assert pages_run(of_spark=True) == ["how-to/on-spark.md"]
+    assert sum(page.startswith("reference/") for page in there) >= 27
+    assert pages_run(of_spark=True) == ["how-to/on-spark.md", "reference/spark.md"]
 
 
 # -- the site ---------------------------------------------------------------------------------------------

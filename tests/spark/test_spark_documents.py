@@ -23,7 +23,7 @@ def test_readme(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("page", pages_run(of_spark=True))
 def test_page(page: str, spark: SparkSession, tmp_path: Path) -> None:
-    assert run_page(f"docs/{page}", tmp_path, REWRITE).lines_shown > 20
+    assert run_page(f"docs/{page}", tmp_path, REWRITE).lines_shown > 5
 
 
 @pytest.fixture(autouse=True)
