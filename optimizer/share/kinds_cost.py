@@ -11,14 +11,13 @@ deal them out by bits, and each finds its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 from penstock.optimizer.costs.weights import Weights
 
-from .share_joins import ONE_MEASURE
-from .sharing_cost import STRATEGIES, dealing_cores, pairs_met
+from .sharing_cost import dealing_cores, pairs_met
 from .workload import Workload
 
 MOST_TRIED = (
@@ -67,31 +66,3 @@ def kinds_cost(
             cores += dealing_cores(part, weights)
     cores += (load.left_rate + load.right_rate) * weights.tell_row * (len(distinct) - 1)
     return StrategyCost(rows, cores, f"{len(distinct)} joins, one per combination of RANGE and ROWS windows")
-
-
-def by_kind_costs(
-    load: Workload,
-    lots: Sequence[Hashable],
-    names: Iterable[str],
-    estimate: Estimate,
-) -> dict[str, StrategyCost]:
-    """What strategies cost, of those among `names` that keep RANGE and ROWS windows apart.
-
-    lots: the combination of kinds of each query; estimate: what strategies cost of a load, by their names.
-    """
-    apart = [name for name in names if name in ONE_MEASURE]
-    found: dict[str, list[StrategyCost]] = {name: [] for name in apart}
-    for lot in dict.fromkeys(lots):
-        queries = tuple(query for query, own in zip(load.queries, lots, strict=True) if own == lot)
-        costs = estimate(replace(load, queries=queries), names=[name for name in apart if name in STRATEGIES])
-        for name, cost in costs.items():
-            found[name].append(cost)
-    return {
-        name: StrategyCost(
-            sum(one.state_rows for one in parts),
-            sum(one.cores for one in parts),
-            f"{len(parts)} times, one per combination of RANGE and ROWS windows",
-        )
-        for name, parts in found.items()
-        if parts
-    }
