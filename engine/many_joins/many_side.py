@@ -38,7 +38,7 @@ class ManySide(Side):
 
     def __init__(self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue) -> None:
         super().__init__(number, common, types, queue, EQUALITY)
-        self.index_kind = NO_INDEX
+        self.index_kind, self.has_reach = NO_INDEX, False
         texts = [place for place, type_ in enumerate(self.key_types) if type_ is SqlType.VARCHAR]
         self.verified = [SqlType.BIGINT] * len(self.key_types) + [SqlType.VARCHAR] * len(texts)
         self.text_slots = {place: len(self.key_types) + slot for slot, place in enumerate(texts)}
@@ -70,10 +70,6 @@ class ManySide(Side):
     def codes_at(self, place: int, refs: NDArray) -> NDArray:
         """The codes of one of the keys of the rows referred to."""
         return self.gathered(lambda shelf: codes_on(shelf, place), refs)
-
-    @property
-    def has_reach(self) -> bool:
-        return False
 
     def seekers(self, at: int, stop: int) -> NDArray:
         """Which of these rows of the batch seek, from 0 on: not those displaced at their own instant from

@@ -37,10 +37,7 @@ from penstock.optimizer.share.sharing_words import (
     counted,
     few,
     few_counts,
-    kinds_of,
     name_of,
-    rows_line,
-    write_lifetime,
     write_range,
     write_size,
 )
@@ -117,9 +114,8 @@ class SharedJoins:
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
-        if layout.parting != "one":
-            whose = "each query" if layout.parting == "each" else "each combination of RANGE and ROWS windows"
-            shown.lines.append(f"a join for {whose}, while that costs clearly less than one for all")
+        if layout.is_apart:
+            shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
         names = list(dict.fromkeys(member.query for member in group.members))
@@ -140,7 +136,7 @@ class SharedJoins:
         if self._analyze:
             seen = measure_shared(layout, expected)
             if seen.measured:
-                alone = group.joins if layout.parting == "each" else ()
+                alone = group.joins if layout.is_apart else ()
                 seen_load = workload_of(group.members, layout.sides, seen, alone)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
@@ -158,8 +154,7 @@ class SharedJoins:
     def _layout(self, group: Group) -> Layout:
         """How the join is laid out now, worked out once."""
         if id(group) not in self._layouts:
-            left, right = (self._rates.of_stream(side.stream) for side in group.common.sides)
-            self._layouts[id(group)] = Layout(group, (left, right))
+            self._layouts[id(group)] = Layout(group)
             if self._analyze:
                 group.form.settle()
         return self._layouts[id(group)]
@@ -204,7 +199,7 @@ class SharedJoins:
     ) -> Description:
         number, stream = side.number, side.common.stream
         longest = layout.longest(number)
-        by_rows, beside = layout.by_rows[number], layout.beside(number)
+        by_rows = layout.by_rows[number]
         window = write_size(longest, by_rows)
         found = [join.sides[number].index_kind for join in layout.group.joins]
         index = " and ".join(dict.fromkeys(found))
@@ -231,9 +226,6 @@ class SharedJoins:
             "state_bounded": longest != FOREVER,
             layout.noun + "s": [one.as_data(by_rows) for one in slices],
         }
-        if beside:
-            shown.data["rows_windows"] = {one.query: one.size(number) for one in beside}
-            shown.lines.append(rows_line(beside, number, layout.size(beside[-1], number)))
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
             choice = choose_index(condition_of(layout.group), direction, self._weights, kinds[number])
@@ -302,11 +294,9 @@ class SharedJoins:
                 (write_range(start, end, layout.by_rows[number]), len(one.females(number)))
                 for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
-        elif layout.parting != "one":
+        elif layout.is_apart:
             plural = "joins"
-            firsts = [(join.members[0], len(join.sides[number])) for join in layout.group.joins]
-            by_kind = layout.parting == "kinds"
-            held = [(kinds_of(first) if by_kind else first.query, rows) for first, rows in firsts]
+            held = [(join.members[0].query, len(join.sides[number])) for join in layout.group.joins]
         elif layout.parts:
             plural = "parts"
             held = [
@@ -315,8 +305,8 @@ class SharedJoins:
             ]
         else:
             plural = "shelves"
-            shelves = sorted(side.shelves, key=lambda shelf: (shelf.lifetime, shelf.rows))
-            held = [(write_lifetime(shelf, layout.by_rows[number]), len(shelf)) for shelf in shelves]
+            shelves = sorted(side.shelves, key=lambda shelf: shelf.lifetime)
+            held = [(write_size(shelf.lifetime, layout.by_rows[number]), len(shelf)) for shelf in shelves]
         rows = sum(count for _, count in held)
         each = few_counts(dict(held)) if held else "nothing"
         shown.lines.append(f"measured: {side.rows_in:,} rows in, {rows:,} kept; {plural}: {each}")

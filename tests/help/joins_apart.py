@@ -20,11 +20,12 @@ CREATE STREAM b (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR)
 
 
 def part_always(patch: pytest.MonkeyPatch) -> None:
-    """Joins of several queries part as soon as they may, and are looked at as often."""
+    """Joins of several queries with RANGE windows part as soon as they may, and are looked at as often."""
     arrange = Arranger.__call__
 
     def apart(self: Arranger, join: WindowJoin) -> Arrangement:
-        return replace(arrange(self, join), parting="each" if len(join.members) > 1 else "one")
+        may = len(join.members) > 1 and not any(side.by_place for side in join.sides)
+        return replace(arrange(self, join), apart=may)
 
     patch.setattr(Arranger, "__call__", apart)
     patch.setattr(join_module, "QUIET_ROWS", 0)
