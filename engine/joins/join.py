@@ -112,7 +112,6 @@ class WindowJoin(MembersJoin):
         """Know of the members that are here now what another join knew of them."""
         self.considered_for = max(self.considered_for, former.considered_for)
         for side, before in zip(self.sides, former.sides, strict=True):
-            side.unfilled += [member for member in before.unfilled if member in self.members]
             for predicate, last in before.failed.items():
                 side.note_failed(predicate, last)
 

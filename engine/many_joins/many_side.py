@@ -36,9 +36,11 @@ Keys = tuple[int, ...]
 class ManySide(Side):
     """Looked up by choices of its keys."""
 
+    has_reach = False
+
     def __init__(self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue) -> None:
         super().__init__(number, common, types, queue, EQUALITY)
-        self.index_kind, self.has_reach = NO_INDEX, False
+        self.index_kind = NO_INDEX
         texts = [place for place, type_ in enumerate(self.key_types) if type_ is SqlType.VARCHAR]
         self.verified = [SqlType.BIGINT] * len(self.key_types) + [SqlType.VARCHAR] * len(texts)
         self.text_slots = {place: len(self.key_types) + slot for slot, place in enumerate(texts)}

@@ -28,6 +28,7 @@ class Arrangement:
     by_key: pairs that are only counted are not found, where rows can be counted by key instead.
     apart: there should be a join for each query.
     is_numbered: places in the stream are kept with rows, so that copies of one are known as such.
+    keeps_all: rows stay that no query needs for their age; whoever asks for that lets them go.
     """
 
     indexes: tuple[str, str]
@@ -38,3 +39,4 @@ class Arrangement:
     by_key: bool = False
     apart: bool = False
     is_numbered: bool = False
+    keeps_all: bool = False

@@ -34,7 +34,7 @@ def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
     if side.memory is not None:
         tags, failures = tags_of(batch, side.memory)
-        for failure in failures:  # of others: rows from there on are not tagged as satisfying it
+        for failure in failures:  # of joins apart, of RANGE windows: rows from there on are not tagged by it
             side.note_failed(failure.predicate, int(batch.ts[-1]))
         needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
     return needed
@@ -59,7 +59,7 @@ def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     elif part is None and not arrangement.by_lifetime and not may_fail(side):
         return needed
     else:
-        there = np.arange(batch.length) if side.keeps_all else np.flatnonzero(lifetime)
+        there = np.arange(batch.length) if arrangement.keeps_all else np.flatnonzero(lifetime)
     if arrangement.by_lifetime:
         needed.lifetime = lifetime
         if side.has_reach:

@@ -13,7 +13,7 @@ needs to be kept. What becomes of the stored rows when members come and go is in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,9 @@ NO_TAGS: tuple[NDArray, ...] = ()
 class Side:
     """Sides 0 and 1 are left and right of the common join."""
 
+    has_reach: ClassVar[bool] = True
+    """Whether it is worked out how far back each row looks on the other side."""
+
     def __init__(
         self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue, band: Band | None
     ) -> None:
@@ -75,10 +78,6 @@ class Side:
         self.types = types
         self.by_place = common.kind == "rows"
         """Whether members' windows are ROWS windows, and rows age by their places."""
-        self.keeps_all = False
-        """Whether rows stay that no member needs for their age: somebody else lets them go."""
-        self.has_reach = True
-        """Whether it is worked out how far back each row looks on the other side."""
         self.key_types = tuple(key.type for key in common.keys)
         hashed = is_hashed(self.key_types)
         self.verified = [t if t is SqlType.VARCHAR else SqlType.BIGINT for t in self.key_types if hashed]

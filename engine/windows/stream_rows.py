@@ -47,7 +47,7 @@ class StreamRows:
 
     def __init__(self, stream: str, types: Sequence[SqlType], queue: Queue, counters: Counters) -> None:
         self.side = Side(0, CommonSide(stream, "range", ()), types, queue, None)
-        self.side.index_kind, self.side.has_reach = NO_INDEX, False
+        self.side.index_kind = NO_INDEX
         self.apart = RowsApart()
         self.over = 0
         """Rows below this place are of instants that are over."""

@@ -120,9 +120,11 @@ class WindowStore:
         # 1. how rows are kept
         is_back = bool(new) and self._kept.apart.put_back(side, self._partitions.places)
         arrangement = Arrangement(
-            (NO_INDEX, NO_INDEX), (few_ends(ranges.sizes[0], MOST_SHELVES), None), is_numbered=True
+            (NO_INDEX, NO_INDEX),
+            (few_ends(ranges.sizes[0], MOST_SHELVES), None),
+            is_numbered=True,
+            keeps_all=bool(by_rows.any()),
         )
-        side.keeps_all = bool(by_rows.any())
         in_time = replace(roster, sizes=np.where(by_rows, 0, roster.sizes))
         must_move = side.prepare(in_time, new, arrangement)
         side.query_index = index_members(ranges, (side,))
