@@ -264,3 +264,22 @@ def test_altered_from_a_duration_to_rows_and_back(strategy: str, others: int) ->
     exact = range(since[-1], 31) if not others else [ts for ts in range(1, 31) if ts not in (11, 21)]
     assert {row for row in came if row[0] in exact} == {row for row in wanted if row[0] in exact}
     assert set(came.values()) == {1}
+
+
+@pytest.mark.parametrize("strategy", [*FUSED, "push-down", "chain"])
+def test_a_rows_window_is_full_in_time_whoever_comes_meanwhile(strategy: str) -> None:
+    """Those up to 10 were not kept; the fifth row since then comes at 15."""
+    engine = engine_of(strategy)
+    engine.query(f"{ONE_KEY} WINDOW 2 ROWS")
+    for name in "ab":
+        push_rows(engine, name, list(range(1, 11)), 0)
+    late = engine.query(f"{ONE_KEY} WINDOW 5 ROWS")
+    for first in (11, 13):
+        assert late.complete_from == NEVER
+        for name in "ab":
+            push_rows(engine, name, [first, first + 1], first)
+        engine.query(f"{ONE_KEY} WINDOW {first} ROWS")
+    for name in "ab":
+        push_rows(engine, name, list(range(15, 20)), 15)
+    engine.close()
+    assert microseconds(late.complete_from) <= 15
