@@ -28,7 +28,6 @@ from .outcome import Outcome, Target
 from .race import Timing, race
 from .sharing_delivery import bench_delivery
 from .sharing_figures import Scale, bench_figures
-from .sharing_kinds import bench_kinds
 from .sharing_many import bench_many
 from .sharing_pauses import bench_pauses, slices_for
 from .sharing_peers import Ask, DuckDbShared, PolarsShared, Tally, even_windows, expected_counts, form_runners
@@ -62,7 +61,6 @@ class Size:
     w4_rows: int
     selections: int  # queries with a selection
     delivered_rows: int
-    kinds_rows: int  # to fill windows of both kinds, and as many that are timed
     many_rows: int  # of each of three streams
     many_queries: tuple[int, ...]  # over these
     window_rows: int  # of one stream, whose windows are not joined
@@ -74,7 +72,6 @@ class Size:
 FULL = Size(
     rows=1_000_000, numbers=(1, 12, 100, 1_000, 10_000), few=100, separate_rows=2 * SLICE_ROWS,
     polars_rows=100_000, w4_rows=100_000, selections=1_000, delivered_rows=200_000,
-    kinds_rows=60_000,
     many_rows=300_000, many_queries=(100, 1_000), window_rows=60_000,
     changes=20, rounds=5,
     scale=Scale((20, 40, 60, 80), 4, 90, 2, 2),
@@ -82,7 +79,6 @@ FULL = Size(
 QUICK = Size(
     rows=2 * SLICE_ROWS, numbers=(1, 12, 100, 1_000), few=100, separate_rows=25_000, polars_rows=20_000,
     w4_rows=20_000, selections=1_000, delivered_rows=40_000,
-    kinds_rows=10_000,
     many_rows=40_000, many_queries=(100,), window_rows=20_000,
     changes=5, rounds=2,
     scale=Scale((20, 80), 1, 36, 3, 1, (12, 36)),
@@ -103,8 +99,6 @@ def bench_sharing(size: Size, out: Path, tell: Tell) -> Outcome:
     bench_selections(outcome, size)
     tell("few queries that are given rows")
     bench_delivery(outcome, size.delivered_rows, size.rounds)
-    tell("RANGE and ROWS windows")
-    bench_kinds(outcome, size.kinds_rows, size.rounds)
     tell("joins of three streams")
     bench_many(outcome, size.many_rows, size.many_queries, size.rounds)
     tell("windows over one stream")

@@ -7,8 +7,7 @@ rows, which most of these trials do not leave time for.) Engines do the same whe
 same, so every push is timed in several runs, and the fastest counts, which the machine did not disturb.
 
 Queries have RANGE windows, or half of them ROWS windows, and results are counted or given; newcomers are like
-those that are there, or have a longer window than any of them, or one of each kind, which nobody else has, or
-are the only ones with ROWS windows.
+those that are there, or have a longer window than any of them.
 
 What the queries consist of is taken out of Python's garbage collection when they have started (gc.freeze):
 else a full collection, which goes over all of it, makes one push in some tens longer, whatever comes or goes.
@@ -50,11 +49,10 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True)
 class PauseTrial:
-    """Queries that are there and texts of those that come; who is new goes again, or old ones go."""
+    """Queries that are there, some of which go, and texts of those that come."""
 
     asks: Sequence[Ask]
     new: Sequence[str]
-    new_ones_go: bool = False
     counting: bool = True
     rest: int = 1
     """Pushes after each change before the next one."""
@@ -66,7 +64,8 @@ def slices_for(changes: int) -> int:
 
 
 def trials(queries: int, changes: int) -> dict[str, PauseTrial]:
-    """By name. What newcomers of another kind find is looked at where queries ask for most different rows."""
+    """By name. What newcomers with longer windows find is looked at where queries ask for most different
+    rows."""
     sets = {"windows": even_windows(queries, WINDOW_US)} | selection_sets(queries, WINDOW_US)
     sets |= {f"{name}, {BOTH}": half_by_rows(asks) for name, asks in sets.items()}
     found = {name: PauseTrial(asks, texts(newcomers(asks, changes))) for name, asks in sets.items()}
@@ -77,15 +76,6 @@ def trials(queries: int, changes: int) -> dict[str, PauseTrial]:
     new = newcomers(both, changes)
     longer = [dataclasses.replace(ask, window_us=WINDOW_US + 1_000 * n) for n, ask in enumerate(new, 1)]
     found[f"{name}, newcomers with longer windows"] = PauseTrial(both, texts(longer))
-    mixed = [
-        ask.through(*(dataclasses.replace(ask, by_rows=by_rows).window for by_rows in (False, True)))
-        for ask in new
-    ]
-    found[f"{name}, newcomers with a window of each kind"] = PauseTrial(both, mixed, new_ones_go=True)
-    others = [dataclasses.replace(ask, by_rows=True) for ask in new[: max(2, changes // 3)]]
-    name, plain = [(name, asks) for name, asks in sets.items() if BOTH not in name][-1]
-    alone = PauseTrial(plain, texts(others), new_ones_go=True, rest=5)
-    found[f"{name}, newcomers the only ones with ROWS windows"] = alone
     return found
 
 
@@ -122,7 +112,7 @@ def bench_pauses(outcome: Outcome, a: Stream, b: Stream, queries: int, changes: 
 
 
 def pushes_of(trial: PauseTrial) -> int:
-    """After the windows are full: each new query comes and, some pushes later, it or an old one goes."""
+    """After the windows are full: each new query comes and, some pushes later, an old one goes."""
     return 2 * (1 + trial.rest) * len(trial.new)
 
 
@@ -142,9 +132,8 @@ def measure_pauses(trial: PauseTrial, feed: Feed, filling: int, rounds: int, sha
             gc.unfreeze()
             run.engine.close()
             if changes:
-                gone = set() if trial.new_ones_go else set(leaving)
                 survivors = {
-                    place: query.count for place, query in enumerate(run.queries) if place not in gone
+                    place: query.count for place, query in enumerate(run.queries) if place not in leaving
                 }
     usual = np.min(seconds[False], axis=0)
     beyond = 1e3 * (np.min(seconds[True], axis=0) - usual)
@@ -175,16 +164,14 @@ class Run:
         return seconds
 
     def all_pushes(self, leaving: Sequence[int] | None) -> list[float]:
-        """Seconds of each push. leaving: places of the queries that go unless new ones do; None: nobody comes
-        and nobody goes."""
+        """Seconds of each push. leaving: places of the queries that go; None: nobody comes or goes."""
         if leaving is None:
             return [self.push() for _ in range(pushes_of(self._trial))]
         seconds = []
         for number, (text, leaver) in enumerate(zip(self._trial.new, leaving, strict=True)):
             seconds.append(self.push(partial(self._add, text, f"new{number}")))
             seconds += [self.push() for _ in range(self._trial.rest)]
-            new, old = self.engine.queries[f"new{number}"], self.queries[leaver]
-            seconds.append(self.push(new.drop if self._trial.new_ones_go else old.drop))
+            seconds.append(self.push(self.queries[leaver].drop))
             seconds += [self.push() for _ in range(self._trial.rest)]
         return seconds
 

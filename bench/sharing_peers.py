@@ -60,12 +60,8 @@ class Ask:
 
     @property
     def sql(self) -> str:
-        return self.through(self.window, self.window)
-
-    def through(self, left: str, right: str) -> str:
-        """The same through other windows."""
         where = f" WHERE {self.condition}" if self.condition else ""
-        return f"SELECT a.key, b.value FROM a {left} JOIN b {right} ON a.key = b.key{where}"
+        return f"SELECT a.key, b.value FROM a {self.window} JOIN b {self.window} ON a.key = b.key{where}"
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -329,8 +329,8 @@ class Engine:
         from penstock.optimizer.explain.explain import Explainer
         from penstock.optimizer.explain.explain_sharing import SharedJoins
 
-        shared = SharedJoins(self._rates, self._weights, analyze, list(self._runtime.groups.values()))
-        explainer = Explainer(self._rates, self._weights, analyze, shared.take, shared.others_by_kind)
+        shared = SharedJoins(self._rates, self._weights, analyze)
+        explainer = Explainer(self._rates, self._weights, analyze, shared.take)
         queries = [
             explainer.query(
                 query._bound,

@@ -173,7 +173,7 @@ class ChainHead:
         if clocks is not None:
             for side, clock in zip(self.sides, clocks, strict=True):
                 for shelf in side.shelves:
-                    shelf.expire(clock, clock)
+                    shelf.expire(clock)
 
     @property
     def state_rows(self) -> int:

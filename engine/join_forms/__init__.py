@@ -5,5 +5,5 @@ such ways.
 Imported by `running`.
 Read first: `group.py`; then `loose_form.py`, one join or several by cost, and `push_down.py`.
 
-    members -> group -> one join | joins by kind or by query | a join per part | a chain of slices
+    members -> group -> one join | a join per query | a join per part | a chain of slices
 """

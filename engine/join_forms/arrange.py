@@ -18,12 +18,6 @@ class Arrange(Protocol):
 
     def __call__(self, join: WindowJoin) -> Arrangement: ...
 
-    def prefers_kinds(self, join: WindowJoin) -> bool:
-        """Whether joins by kinds of windows cost less than one for all when that was last thought over."""
-
-    def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
-        """Whether a join for each combination of kinds of windows, as these are, costs less than one."""
-
     def chain_ends(
         self,
         members: Sequence[Member],

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.engine.flow.operator import Counters, Operator, Stateless
-from penstock.engine.flow.queue import Outlet, Queue
+from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.flow.scheduler import QUANTUM_ROWS
 from penstock.engine.joins.join import WindowJoin
 from penstock.engine.members.arrangement import Arrangement, Part
@@ -28,7 +28,7 @@ from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.selects.union import Union
 from penstock.engine.shelves.stored_rows import StoredRows, once
-from penstock.engine.shelves.stored_side import export_rows, known_by
+from penstock.engine.shelves.stored_side import export_rows, known_by, wait_for
 
 from .join_maker import JoinMaker
 
@@ -164,6 +164,8 @@ class PushDown:
             join.add(stand_in)
         if before is not None:
             join.take_over(before, rows)
+        for side in join.sides:
+            wait_for(side, [one for one in join.members if is_filling(one, side.number)])
         join.refresh()
         for member, stand_in in opened.members.items():
             member.missing = [max(a, b) for a, b in zip(member.missing, stand_in.missing, strict=True)]
@@ -286,6 +288,12 @@ def copy_of(queue: Queue) -> Queue:
     copy.batches.extend(queue.batches)
     copy.rows, copy.closed = queue.rows, queue.closed
     return copy
+
+
+def is_filling(member: Member, number: int) -> bool:
+    """Whether a ROWS window of one who was there before does not yet hold only rows that are there."""
+    lacks = member.by_rows[number] and member.missing[number] != BEGINNING
+    return lacks and not member.is_new and member.filled[number] is None
 
 
 def latest(one: int | None, two: int | None) -> int | None:

@@ -83,21 +83,15 @@ def verify_pairs(sides: tuple[Side, Side], ts: NDArray, left: NDArray, right: ND
 
 
 def tags_of(
-    sides: tuple[Side, Side], index: QueryIndex, ts: NDArray, refs: tuple[NDArray, NDArray]
+    sides: tuple[Side, Side], index: QueryIndex, refs: tuple[NDArray, NDArray]
 ) -> tuple[NDArray, NDArray]:
-    """Leaves and words of both rows of each pair, then leaves of their ages by place where these are asked
-    for: of an instant that is not over, the ages as far as they are known, which only grow."""
+    """Leaves and words of both rows of each pair."""
     length = len(refs[0])
     if index.is_plain:
         return np.empty((0, length), np.int32), np.empty((0, length), np.int64)
     parts = [side.tags_at(rows) for side, rows in zip(sides, refs, strict=True)]
-    ages = [
-        side.rows_beside.leaves(ts, side.places_at(rows), side.come_ts, side.come)
-        for side, rows in zip(sides, refs, strict=True)
-        if side.rows_beside is not None
-    ]
     return (
-        as_matrix(parts[0][0] + parts[1][0] + ages, length, np.int32),
+        as_matrix(parts[0][0] + parts[1][0], length, np.int32),
         as_matrix(parts[0][1] + parts[1][1], length, np.int64),
     )
 

@@ -16,10 +16,9 @@ its age, and which members take it from the slice and the lineage of both rows (
 ever moves from slice to slice. Where results are only counted, each slice counts its pairs, and a member's
 count is the sum over its slices, taken when somebody asks.
 
-Within RANGE windows a row can be worked as soon as both inputs have reached its ts. A ROWS window is only
-known once its instant is over. Where all windows of a side are ROWS windows, rows wait until both inputs have
-passed their ts. Where a side has both kinds, rows are worked as soon as they can be, and of the instant that
-is not over, pairs are held back from those who have ROWS windows (held_pairs.py).
+All windows of a side are RANGE windows, or all are ROWS windows. Within RANGE windows a row can be worked as
+soon as both inputs have reached its ts. A ROWS window is only known once its instant is over: where a side
+has them, rows wait until both inputs have passed their ts.
 """
 
 from __future__ import annotations
@@ -33,15 +32,14 @@ from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.types import SqlType
-from penstock.engine.shelves.coverage import Elsewhere, Keepers, note_coverage
-from penstock.engine.shelves.member_index import index_members, index_rows
+from penstock.engine.shelves.coverage import note_coverage
+from penstock.engine.shelves.member_index import index_members
 from penstock.engine.shelves.side import Side
-from penstock.engine.shelves.stored_rows import StoredRows, once
-from penstock.engine.shelves.stored_side import adopt, export_rows, forget_memory, rearrange
+from penstock.engine.shelves.stored_rows import StoredRows
+from penstock.engine.shelves.stored_side import adopt, forget_memory, rearrange
 from penstock.engine.shelves.take_rows import take_rows
 
 from .direction import Direction, set_out
-from .held_pairs import HeldPairs
 from .members_join import MembersJoin
 from .pair_counter import PairCounter
 from .pair_giver import PairGiver
@@ -79,15 +77,8 @@ class WindowJoin(MembersJoin):
         self.part_ways: Callable[[], None] = nobody
         """Called between batches if there should be several joins."""
         self._arrange = arrange
-        self._is_mixed = False
-        """Whether rows age in time although some windows are ROWS windows."""
-        self._keeps_up = False
-        """Whether they do even if all are."""
-        self.elsewhere: Sequence[Elsewhere] = ()
-        """By side what others keep who join the same streams, while members are let in."""
-        self.relies_on_others = False
-        """Whether somebody who was let in is taken to have rows that only others have."""
-        self._instants = False
+        self._instants = any(side.by_place for side in self.sides)
+        """Whether rows are worked when their instants are over, and not before."""
         self.is_due = False
         """Whether how rows are kept is to be thought over now."""
         self._is_put_off = False
@@ -100,17 +91,12 @@ class WindowJoin(MembersJoin):
         """Whether that was just now: what can wait for more of them is not thought over."""
         self._quiet = 0
         """Rows since members came or went."""
-        self.held = HeldPairs(self.sides, self.counters)
-        self._counter = PairCounter(common, self.sides, self.held, self.counters)
-        self._giver = PairGiver(self.sides, self._counter, self.held, self.counters)
+        self._counter = PairCounter(common, self.sides, self.counters)
+        self._giver = PairGiver(self.sides, self._counter, self.counters)
         self._directions: list[Direction] = []
         self._working = False
 
     # -- members ------------------------------------------------------------------------------------
-
-    def _forget(self, member: Member) -> None:
-        super()._forget(member)
-        self.held.forget(member)
 
     def take_over(self, former: WindowJoin, rows: Sequence[StoredRows | None]) -> None:
         """Go on where another join of the same streams was, with rows that it and others like it held."""
@@ -124,20 +110,10 @@ class WindowJoin(MembersJoin):
 
     def go_on_for(self, former: WindowJoin) -> None:
         """Know of the members that are here now what another join knew of them."""
-        self.held.take_over(former.held, self.members)
         self.considered_for = max(self.considered_for, former.considered_for)
         for side, before in zip(self.sides, former.sides, strict=True):
-            side.unfilled += [member for member in before.unfilled if member in self.members]
             for predicate, last in before.failed.items():
-                side.note_failed(predicate, *last)
-
-    def borrow(self, rows: Sequence[StoredRows | None]) -> None:
-        """Keep what others have kept too, as far as members need it; between batches only."""
-        for side, more in zip(self.sides, rows, strict=True):
-            kept = once([some for some in (export_rows(side), more) if some is not None])
-            if kept is not None:
-                adopt(side, kept)
-        self.lay_out_anew()
+                side.note_failed(predicate, last)
 
     def move_to(
         self, queues: tuple[Queue, Queue], name: str, arrange: Callable[[WindowJoin], Arrangement]
@@ -148,36 +124,9 @@ class WindowJoin(MembersJoin):
             side.queue = queue
             forget_memory(side)
 
-    def keepers(self, side: int) -> Keepers:
-        """Those who have been taken in, and what of a side they keep."""
-        return Keepers(self.roster, self.sides[side], self._now)
-
-    @property
-    def awaits_instants(self) -> bool:
-        """Whether rows are worked when their instants are over, and not before."""
-        return self._instants
-
-    def keep_up(self) -> None:
-        """Work rows from now on as soon as both inputs have reached them, whatever the windows are."""
-        if self._instants:
-            self._keeps_up = True
-            self.lay_out_anew()
-
-    def lay_out_anew(self) -> None:
-        """Take into account what has changed in the sides; between batches only."""
-        self._is_stale = True
-        self.refresh()
-
-    def reconsider(self, now: bool = False) -> None:
-        """Ask again how rows should be kept, before a batch soon; not when members have just changed, unless
-        it is to be done now."""
+    def reconsider(self) -> None:
+        """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
         self._is_put_off = True
-        if now:
-            self._quiet = QUIET_ROWS
-
-    def put_off(self) -> None:
-        """Members come or go, here or in a join beside this one: what can wait is thought over later."""
-        self._quiet = 0
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
@@ -188,15 +137,15 @@ class WindowJoin(MembersJoin):
             return
         if self._is_stale:
             self.roster = self.roster.after(self.members)
-            self.put_off()
+            self._quiet = 0
         if self.is_due:
             for side in self.sides:
                 side.look()
         arrangement = self._arrange(self)
         self._is_put_off = self._is_put_off and not self.is_due
         self.is_first_look = False
-        if not self._is_stale and arrangement.parting != "one":  # others are about to take over
-            self.arrangement = replace(self.arrangement, parting=arrangement.parting)
+        if not self._is_stale and arrangement.apart:  # others are about to take over
+            self.arrangement = replace(self.arrangement, apart=True)
             return
         if not self._is_stale and arrangement == self.arrangement:
             return
@@ -205,12 +154,7 @@ class WindowJoin(MembersJoin):
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
-        self._is_mixed = roster.is_mixed or self._keeps_up
-        must_move = [
-            side.prepare(roster, new, self.arrangement, is_timed=self._is_mixed) for side in self.sides
-        ]
-        self._instants = any(side.by_place for side in self.sides)
-        self.held.instant = None
+        must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
         counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
         whole = index_members(roster, self.sides)
         indexes = whole, whole
@@ -221,19 +165,13 @@ class WindowJoin(MembersJoin):
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
             shelf.key_counts = None  # rows move, and slices end elsewhere
         part = self.arrangement.part
-        self.relies_on_others = note_coverage(
-            roster, self.sides, self._now, self.elsewhere, is_whole=part is None
-        )
+        note_coverage(roster, self.sides, self._now, is_whole=part is None)
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:
             others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)
         for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
             other = others.get(side.number)
             side.query_index = whole if other is None else index_members(other, self.sides)
-            if side.rows_beside is not None:
-                by_rows = roster.by_rows[side.number]
-                side.query_index = index_rows(roster.take(~by_rows), self.sides)
-                side.rows_beside.index = index_rows(roster.take(by_rows), self.sides)
             if kind != side.index_kind:
                 side.reindex(kind)
             if must:
@@ -258,7 +196,7 @@ class WindowJoin(MembersJoin):
 
     def step(self, quantum: int) -> bool:
         self.refresh()
-        if self.arrangement.parting != "one" and not self._working:
+        if self.arrangement.apart and not self._working:
             self.part_ways()
             return True
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
@@ -273,9 +211,7 @@ class WindowJoin(MembersJoin):
             self._counter.count(self._directions)
         if all(direction.done and not direction.pending for direction in self._directions):
             self._working = False
-            if not self._pass_time() and self._is_mixed:
-                for side in self.sides:  # rows of one instant displace others
-                    side.expire(self._now)
+            self._pass_time()
             self._report_faults()
             if not self._was_seen and sum(side.rows_in for side in self.sides) >= FIRST_ROWS:
                 self._was_seen = self.is_first_look = True
@@ -288,29 +224,13 @@ class WindowJoin(MembersJoin):
             self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
         )
         if taken[0] is None and taken[1] is None:
-            if self.held:
-                self.held.release(self._frontier)
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
             side.arrive(examined)
             self.counters.rows_in += 0 if examined is None else examined.batch.length
-        if self._is_mixed or self.held:
-            frontier = self._frontier
-            self.held.release(frontier)
-            self.held.instant = frontier if self._is_mixed else None
         for side in self.sides:
             side.silence()
         set_out(self._directions, self.sides, self._counter.is_by_age)
         self._working = True
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True
-
-    def _pass_time(self) -> bool:
-        if self.held:
-            self.held.release(self._frontier)
-        return super()._pass_time()
-
-    def _check(self) -> None:
-        super()._check()
-        if not self._working:
-            self.held._check()

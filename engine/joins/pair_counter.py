@@ -24,7 +24,7 @@ from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
 from penstock.engine.members.cell_counts import CellCounts
 from penstock.engine.members.member import Member
-from penstock.engine.members.query_index import QueryIndex, split_by_member
+from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.band import EQUALITY
@@ -36,19 +36,15 @@ from penstock.engine.shelves.side import Side
 
 from .direction import Direction
 from .found_pairs import MAX_ENTRIES, tags_of, verify_pairs
-from .held_pairs import HeldPairs
 from .set_probes import is_worth_cutting
 
 
 class PairCounter:
     """For the members of a join that only count."""
 
-    def __init__(
-        self, common: CommonJoin, sides: tuple[Side, Side], held: HeldPairs, counters: Counters
-    ) -> None:
+    def __init__(self, common: CommonJoin, sides: tuple[Side, Side], counters: Counters) -> None:
         self.common = common
         self.sides = sides
-        self.held = held
         self.counters = counters
         self.members: list[Member] = []
         self.index: QueryIndex | None = None
@@ -61,19 +57,14 @@ class PairCounter:
         self._routed = False
         self.is_unsettled = False
         """Whether pairs have been counted since the members' counts were brought up to date."""
-        self._instants = False
-        self._some_wait = False
-        """Whether some of the members have ROWS windows."""
+        self._instants = any(side.by_place for side in sides)
 
     def refresh(
         self, roster: Roster, counted: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
     ) -> None:
         """Count for these members from now on; `roster` and `whole` are of all that there are."""
         self.members, self.index = counted.members, index
-        self._instants = any(side.by_place for side in self.sides)
-        self._some_wait = bool(counted.by_rows.any())
-        is_beside = any(side.rows_beside is not None for side in self.sides)
-        is_known = not (self._instants or is_beside or self.sides[0].verified)
+        is_known = not (self._instants or self.sides[0].verified)
         self._is_alone = len(counted) == len(roster) and is_known
         self._routed = arrangement.routed
         may_count = self._is_alone and not self._routed
@@ -196,14 +187,13 @@ class PairCounter:
     def _count_pairs(
         self, index: QueryIndex, probed: int, ts: NDArray, left: NDArray, right: NDArray
     ) -> None:
-        ts, left, right = self._without_open(index, ts, left, right)
         if not len(ts):
             return
         refs = left, right
         age = self.sides[probed].ages(ts, refs[probed])
         other = self.sides[1 - probed]
         own_age = other.ages(ts, refs[1 - probed]) if other.by_place else None
-        tags = tags_of(self.sides, index, ts, refs)
+        tags = tags_of(self.sides, index, refs)
         if self._routed:
             self._route(index, np.full(len(ts), probed, np.uint8), age, own_age, tags)
         else:
@@ -232,39 +222,10 @@ class PairCounter:
         """Count pairs of both directions for the members that only count."""
         index = self.index
         assert index is not None, "members without an index"
-        ts, left, right = self._without_open(index, ts, *refs)
-        refs = left, right
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, refs, strict=True)]
         for probed in (0, 1):
             here = np.flatnonzero((ages[1] > ages[0]) == bool(probed))
             if len(here):
                 own_age = ages[1 - probed][here] if self._instants else None
-                tags = tags_of(self.sides, index, ts[here], (refs[0][here], refs[1][here]))
+                tags = tags_of(self.sides, index, (refs[0][here], refs[1][here]))
                 index.count(probed, ages[probed][here], own_age, *tags)
-
-    def _without_open(
-        self, index: QueryIndex, ts: NDArray, left: NDArray, right: NDArray
-    ) -> tuple[NDArray, NDArray, NDArray]:
-        """The pairs of instants that are over; the others are counted, or held for those who wait."""
-        known = self.held.first_open(ts) if self._some_wait else len(ts)
-        if known == len(ts):
-            return ts, left, right
-        refs = left[known:], right[known:]
-        ages = [side.ages(ts[known:], rows) for side, rows in zip(self.sides, refs, strict=True)]
-        probed, age = (ages[1] > ages[0]).astype(np.uint8), np.maximum(*ages)
-        tags = tags_of(self.sides, index, ts[known:], refs)
-        room = max(len(self.members), min(MAX_ENTRIES, len(age) * len(self.members)))
-        members, pairs = np.empty(room, np.int32), np.empty(room, np.int32)
-        ask = index.report_each if self._routed else index.report
-        places, start = self.held.places_of(refs), 0
-        while start < len(age):
-            count, start = ask(probed, age, None, *tags, start, members, pairs)
-            ids, starts, positions = split_by_member(members[:count], pairs[:count], len(self.members))
-            for i, one in enumerate(ids.tolist()):
-                member, taken = self.members[one], positions[starts[i] : starts[i + 1]]
-                if member.waits:
-                    self.held.hold(member, places, taken, None)
-                else:
-                    member.found += len(taken)
-                    self.counters.rows_out += len(taken)
-        return ts[:known], left[:known], right[:known]

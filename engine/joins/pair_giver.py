@@ -22,13 +22,12 @@ from penstock.engine.members.query_index import QueryIndex, split_by_member
 from penstock.engine.members.roster import Roster
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS
-from penstock.engine.shelves.member_index import demands_of
+from penstock.engine.shelves.member_index import tag_demands
 from penstock.engine.shelves.side import Side
 
 from .dealer import Dealer
 from .direction import Direction
 from .found_pairs import MAX_ENTRIES, StoredNow, batches_of, merge_found, tags_of, verify_pairs
-from .held_pairs import HeldPairs
 from .pair_counter import PairCounter
 
 FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sorting them out
@@ -37,12 +36,9 @@ FEW_MEMBERS = 16  # up to so many, each looks at every pair: less work than sort
 class PairGiver:
     """For the members of a join that are given pairs; those that only count have theirs counted beside."""
 
-    def __init__(
-        self, sides: tuple[Side, Side], counter: PairCounter, held: HeldPairs, counters: Counters
-    ) -> None:
+    def __init__(self, sides: tuple[Side, Side], counter: PairCounter, counters: Counters) -> None:
         self.sides = sides
         self.counter = counter
-        self.held = held
         self.counters = counters
         self.members: list[Member] = []
         self.index: QueryIndex | None = None
@@ -53,27 +49,23 @@ class PairGiver:
         self._windows: list[list[int]] = []
         """Their windows, left and right, as ages of the join."""
         self._dealer: Dealer | None = None
-        self._instants = False
-        self._is_beside = False
+        self._instants = any(side.by_place for side in sides)
 
     def refresh(
         self, delivered: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
     ) -> None:
         """Give pairs to these members from now on; `whole` is the index of all that there are."""
         self.members, self.index = delivered.members, index
-        self._instants = any(side.by_place for side in self.sides)
-        self._is_beside = any(side.rows_beside is not None for side in self.sides)
-        self._windows = (delivered.ages if self._is_beside else delivered.sizes).T.tolist()
+        self._windows = delivered.sizes.T.tolist()
         self._routed = arrangement.routed
         # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
         self._to_all = (
             whole.is_plain
             and not self._instants
-            and not self._is_beside
             and all((delivered.sizes[side.number] == side.size).all() for side in self.sides)
         )
         if self.members:
-            demand = demands_of(delivered, self.sides)
+            demand = tag_demands(delivered, self.sides)
             self._demands = demand.low, demand.high, demand.bits
         self._dealer = Dealer(delivered) if self._may_deal else None
         for side in self.sides if self._dealer is not None else ():
@@ -83,7 +75,7 @@ class PairGiver:
     def _may_deal(self) -> bool:
         """Whether pairs are given to a few members, and to nobody else, who need not all take the same."""
         few = 0 < len(self.members) <= FEW_MEMBERS and not self.counter.members and not self._to_all
-        by_bits = not (self._instants or self._is_beside or self.sides[0].verified or self._routed)
+        by_bits = not (self._instants or self.sides[0].verified or self._routed)
         return few and by_bits
 
     def give(self, directions: Sequence[Direction]) -> None:
@@ -108,7 +100,7 @@ class PairGiver:
                 self.counter.count_merged(ts, (left, right))
             return
         ages = [side.ages(ts, rows) for side, rows in zip(self.sides, (left, right), strict=True)]
-        tags = tags_of(self.sides, index, ts, (left, right))
+        tags = tags_of(self.sides, index, (left, right))
         if len(self.members) <= FEW_MEMBERS and not self._routed:
             self._select(stored, (ts, left, right), ages, tags)
             if self.counter.members:
@@ -178,15 +170,6 @@ class PairGiver:
         right: NDArray,
     ) -> None:
         columns = stored.columns_of(member.node)
-        is_open = self.held.instant is not None and member.waits
-        if is_open and (known := self.held.first_open(ts)) < len(ts):
-            at, places = 0, self.held.places_of((left[known:], right[known:]))
-            for pairs in batches_of(columns, ts[known:], (left[known:], right[known:])):
-                self.held.hold(member, places, slice(at, at + pairs.length), pairs)
-                at += pairs.length
-            ts, left, right = ts[:known], left[:known], right[:known]
-            if not known:
-                return
         for pairs in batches_of(columns, ts, (left, right)):
             member.found += pairs.length
             self.counters.rows_out += pairs.length

@@ -31,8 +31,6 @@ def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age:
             other.ts, row_until, places.data, places.base, ts.tail,
             side.come_ts, side.come, shelf.lifetime, row_from,
         )  # fmt: skip
-    elif shelf.rows:
-        seen = first_by_either(other, side, shelf, row_until, row_from)
     elif shelf.lifetime == FOREVER:
         row_from.fill(ts.tail)
         seen = row_until.sum() - row_from.sum()
@@ -44,24 +42,6 @@ def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age:
         seen = first_within(clock, other.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
     side.met += int(seen)
     return Probes(other.low, other.high, row_from, row_until, ts.end)
-
-
-def first_by_either(other: Side, side: Side, shelf: Shelf, row_until: NDArray, row_from: NDArray) -> np.int64:
-    """The first row of a shelf that each prober may meet in time or by place; how many rows all see."""
-    ts, places = shelf.store.ts, shelf.places
-    assert places is not None, "rows that are displaced have places"
-    if shelf.lifetime == FOREVER:
-        row_from.fill(ts.tail)
-    else:
-        first_places(
-            other.ts, row_until, places.data, places.base, ts.tail,
-            side.come_ts, side.come, shelf.rows, row_from,
-        )  # fmt: skip
-        if shelf.lifetime:
-            in_time = np.empty_like(row_from)
-            first_alive(other.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, in_time)
-            np.minimum(row_from, in_time, out=row_from)
-    return row_until.sum() - row_from.sum()
 
 
 def is_worth_cutting(side: Side, reach: NDArray, shelf: Shelf, seen: int) -> bool:

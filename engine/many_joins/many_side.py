@@ -36,6 +36,8 @@ Keys = tuple[int, ...]
 class ManySide(Side):
     """Looked up by choices of its keys."""
 
+    has_reach = False
+
     def __init__(self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue) -> None:
         super().__init__(number, common, types, queue, EQUALITY)
         self.index_kind = NO_INDEX
@@ -70,10 +72,6 @@ class ManySide(Side):
     def codes_at(self, place: int, refs: NDArray) -> NDArray:
         """The codes of one of the keys of the rows referred to."""
         return self.gathered(lambda shelf: codes_on(shelf, place), refs)
-
-    @property
-    def has_reach(self) -> bool:
-        return False
 
     def seekers(self, at: int, stop: int) -> NDArray:
         """Which of these rows of the batch seek, from 0 on: not those displaced at their own instant from

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-Parting = Literal["one", "kinds", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +26,9 @@ class Arrangement:
     ends: ages at which rows may leave, per side, where the chain's slices end; None: every query's window.
     routed: each pair is tested against each query, as a router behind the join would.
     by_key: pairs that are only counted are not found, where rows can be counted by key instead.
-    parting: how many joins there should be: `one` for all queries, one for those with windows of the same
-    `kinds`, RANGE or ROWS, or one for `each`.
+    apart: there should be a join for each query.
     is_numbered: places in the stream are kept with rows, so that copies of one are known as such.
+    keeps_all: rows stay that no query needs for their age; whoever asks for that lets them go.
     """
 
     indexes: tuple[str, str]
@@ -40,5 +37,6 @@ class Arrangement:
     routed: bool = False
     part: Part | None = None
     by_key: bool = False
-    parting: Parting = "one"
+    apart: bool = False
     is_numbered: bool = False
+    keeps_all: bool = False

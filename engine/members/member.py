@@ -71,11 +71,6 @@ class Member:
             for side in node.sides
         )
 
-    @property
-    def waits(self) -> bool:
-        """Whether its answers of an instant are known only when that is over."""
-        return any(self.by_rows)
-
     def window(self, side: int) -> Window:
         return self.node.sides[side].window
 

@@ -46,7 +46,6 @@ from penstock.engine.restoring.in_order import expect, within
 
 from .member_sets import MAX_SET_BITS, MemberSets
 
-MOST_SIDES = 4  # each of two sides may have an age in time and one by place
 MOST_LEAVES = 1 << 22
 NO_AGES = np.empty(0, np.int64)
 MIN_IN_SETS = 64  # members that are looked up in sets; fewer are tried
@@ -377,7 +376,7 @@ class QueryIndex:
         expect(len(self._dim_sides) == len(leaves), "a side of each dimension")
         within(leaves, 1, MOST_LEAVES, "leaves")
         for sides in (self._dim_sides, self._word_sides):
-            within(sides, 0, MOST_SIDES, "sides")
+            within(sides, 0, 2, "sides")
         expect(len(self._histograms) == 2 and len(self._counts) == count, "counters")
         histograms, counts, is_filed = self._histograms, self._counts, self._is_filed
         hits = self._hits if is_filed else counts

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.expression import Expression
 from penstock.engine.restoring.in_order import expect, within
-from penstock.engine.rows.window import FOREVER
 
 from .member import Member
 
@@ -26,8 +25,7 @@ Predicates = tuple[list[Expression | None], ...]
 class Roster:
     """sizes: int64[S, M], windows by side; numbers: int64[S, M], of their predicates.
 
-    predicates: the distinct ones of each side, by number; counting: bool[M]; by_rows: bool[S, M], whether a
-    window is a ROWS window.
+    predicates: the distinct ones of each side, by number; counting: bool[M].
     """
 
     members: list[Member]
@@ -35,7 +33,6 @@ class Roster:
     numbers: NDArray
     predicates: Predicates
     counting: NDArray
-    by_rows: NDArray
 
     @classmethod
     def of(cls, members: Sequence[Member]) -> Roster:
@@ -49,8 +46,7 @@ class Roster:
             predicates[side].extend(known)
         sizes = np.array([member.sizes for member in members], np.int64).reshape(-1, sides).T.copy()
         counting = np.array([member.counting for member in members], np.bool_)
-        by_rows = np.array([member.by_rows for member in members], np.bool_).reshape(-1, sides).T.copy()
-        return cls(list(members), sizes, numbers, predicates, counting, by_rows)
+        return cls(list(members), sizes, numbers, predicates, counting)
 
     def after(self, members: Sequence[Member]) -> Roster:
         """That of the members there are now: those here, but for some who came, went or changed."""
@@ -91,7 +87,6 @@ class Roster:
             np.hstack([self.numbers, np.array(numbers, np.int64)[:, None]]),
             tuple(predicates),
             np.append(self.counting, member.counting),
-            np.hstack([self.by_rows, np.array(member.by_rows, np.bool_)[:, None]]),
         )
 
     def _without(self, at: int) -> Roster:
@@ -109,16 +104,13 @@ class Roster:
             numbers,
             tuple(predicates),
             np.delete(self.counting, at),
-            np.delete(self.by_rows, at, axis=1),
         )
 
     def _altered(self, at: int) -> Roster:
         """One has other windows and asks for the same rows."""
         sizes = self.sizes.copy()
         sizes[:, at] = self.members[at].sizes
-        by_rows = self.by_rows.copy()
-        by_rows[:, at] = self.members[at].by_rows
-        return Roster(list(self.members), sizes, self.numbers, self.predicates, self.counting, by_rows)
+        return Roster(list(self.members), sizes, self.numbers, self.predicates, self.counting)
 
     def take(self, where: NDArray) -> Roster:
         """Some of the members, by a mask; numbers stay those of all."""
@@ -126,23 +118,11 @@ class Roster:
             return self
         members = [self.members[i] for i in np.flatnonzero(where).tolist()]
         return Roster(
-            members, self.sizes[:, where], self.numbers[:, where], self.predicates, self.counting[where],
-            self.by_rows[:, where],
-        )  # fmt: skip
+            members, self.sizes[:, where], self.numbers[:, where], self.predicates, self.counting[where]
+        )
 
     def __len__(self) -> int:
         return len(self.members)
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether some side has windows of both kinds."""
-        by_rows = self.by_rows
-        return bool((by_rows.any(axis=1) & ~by_rows.all(axis=1)).any())
-
-    @property
-    def ages(self) -> NDArray:
-        """The windows as ages in time: a ROWS window sets no bound to that."""
-        return np.where(self.by_rows, FOREVER, self.sizes)
 
     @property
     def is_selective(self) -> bool:
@@ -153,7 +133,6 @@ class Roster:
         for at, member in enumerate(self.members):
             assert tuple(self.sizes[:, at].tolist()) == member.sizes, "a wrong window"
             assert bool(self.counting[at]) == member.counting, "a wrong kind of member"
-            assert tuple(self.by_rows[:, at].tolist()) == member.by_rows, "a wrong kind of window"
             for side, known in enumerate(self.predicates):
                 assert known[self.numbers[side, at]] == member.predicates[side], "a wrong predicate"
         for known in self.predicates:
@@ -161,7 +140,7 @@ class Roster:
 
     def _check_restored(self) -> None:
         members, sides = len(self.members), len(self.predicates)
-        for one in (self.sizes, self.numbers, self.by_rows):
+        for one in (self.sizes, self.numbers):
             expect(one.shape == (sides, members), "something of each member and side")
         expect(len(self.counting) == members, "something of each member")
         for numbers, known in zip(self.numbers, self.predicates, strict=True):
@@ -174,5 +153,4 @@ class Roster:
             ]
             expect(asked == list(member.predicates), "predicates of members")
             expect(tuple(self.sizes[:, at].tolist()) == member.sizes, "windows of members")
-            expect(tuple(self.by_rows[:, at].tolist()) == member.by_rows, "kinds of windows")
             expect(bool(self.counting[at]) == member.counting, "members that count")

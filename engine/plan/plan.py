@@ -112,20 +112,17 @@ class ManyJoinNode:
 
 @dataclass(frozen=True, slots=True)
 class CommonSide:
-    """One side of what joins have in common; keys are over all columns of the stream.
-
-    kind: of every member's window on this side; None: of either kind, side by side.
-    """
+    """One side of what joins have in common: keys, over all columns of the stream, and the kind of every
+    member's window on this side."""
 
     stream: str
-    kind: Literal["range", "rows"] | None
+    kind: Literal["range", "rows"]
     keys: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CommonJoin:
-    """What joins must have in common to share their state: streams, keys, condition; kinds of window where
-    rows are kept by one measure of age only.
+    """What joins must have in common to share their state: streams, kinds of window, keys, condition.
 
     `owner` is the query that shares with nobody; None: any query may join in. strategy, and the indexes of
     left and right: as all its queries force them; None: as the engine was told.

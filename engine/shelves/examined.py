@@ -14,13 +14,11 @@ from penstock.engine.rows.batch import Batch
 @dataclass(slots=True)
 class Needed:
     """Of a batch: positions of the rows some member needs (None: all), and of these how long each lives
-    (None: all alike) and, where ROWS windows stand beside RANGE windows, how many rows displace it; how far
-    it looks back (None: as far as there are rows), its leaves and words. And how long all rows live, 0 for
-    those nobody needs, which predicates fail, and what others want to be known."""
+    (None: all alike), how far it looks back (None: as far as there are rows), its leaves and words. And how
+    long all rows live, 0 for those nobody needs, which predicates fail, and what others want to be known."""
 
     there: NDArray | None = None
     lifetime: NDArray | None = None
-    rows: NDArray | None = None
     reach: NDArray | None = None
     leaves: tuple[NDArray, ...] = ()
     words: tuple[NDArray, ...] = ()
@@ -33,7 +31,6 @@ class Needed:
         return Needed(
             positions if self.there is None else self.there[positions],
             None if self.lifetime is None else self.lifetime[positions],
-            None if self.rows is None else self.rows[positions],
             None if self.reach is None else self.reach[positions],
             tuple(values[positions] for values in self.leaves),
             tuple(values[positions] for values in self.words),

@@ -1,8 +1,7 @@
 """Which rows of a side of a join some member needs, and how long.
 
 In:   a batch of the stream, or rows that are kept already.
-Out:  the rows that take part, what is known of them, and lots of rows that live equally long: in time and,
-      where ROWS windows stand beside RANGE windows, by place (see rows_beside.py).
+Out:  the rows that take part, what is known of them, and lots of rows that live equally long.
 
 Some rows are remembered as a sample of what comes, from which costs are worked out.
 """
@@ -35,8 +34,8 @@ def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
     if side.memory is not None:
         tags, failures = tags_of(batch, side.memory)
-        for failure in failures:  # of others: rows from there on are not tagged as satisfying it
-            side.note_failed(failure.predicate, int(batch.ts[-1]), -1)
+        for failure in failures:  # of joins apart, of RANGE windows: rows from there on are not tagged by it
+            side.note_failed(failure.predicate, int(batch.ts[-1]))
         needed.memory = tuple((tags if needed.there is None else tags.take(needed.there)).arrays)
     return needed
 
@@ -50,8 +49,7 @@ def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
         needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
     leaves = as_matrix(needed.leaves, batch.length, np.int32)
     lifetime = side.query_index.longest(side.number, side.number, leaves, tags.words)
-    beside = side.rows_beside
-    needed.lifetimes = lifetime if beside is None else None
+    needed.lifetimes = lifetime
     if isinstance(births, int):
         sample_tags(side, leaves, tags.words)
     arrangement = side.arrangement
@@ -60,11 +58,8 @@ def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
         there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
     elif part is None and not arrangement.by_lifetime and not may_fail(side):
         return needed
-    elif beside is None:
-        there = np.flatnonzero(lifetime)
     else:
-        needed.rows = beside.limits_of(side.number, leaves, tags.words)
-        there = np.flatnonzero(lifetime | needed.rows)
+        there = np.arange(batch.length) if arrangement.keeps_all else np.flatnonzero(lifetime)
     if arrangement.by_lifetime:
         needed.lifetime = lifetime
         if side.has_reach:
@@ -108,46 +103,25 @@ def sample_tags(side: Side, leaves: NDArray, words: NDArray) -> None:
     )
 
 
-def lots_of(side: Side, needed: Needed) -> list[tuple[int, int, NDArray]]:
-    """Which rows live how long, in time and by place, as they are rounded; one lot if all live alike."""
+def lots_of(side: Side, needed: Needed) -> list[tuple[int, NDArray]]:
+    """Which rows live how long, as that is rounded; one lot if all live alike."""
     if needed.lifetime is None:
-        beside = side.rows_beside
-        return [(side.size, 0 if beside is None else beside.longest, NO_ROWS)]
+        return [(side.size, NO_ROWS)]
     ends = ends_of(side, needed.lifetime)
-    if needed.rows is None:
-        if len(ends) and (ends == ends[0]).all():
-            return [(int(ends[0]), 0, NO_ROWS)]
-        return [(int(end), 0, np.flatnonzero(ends == end)) for end in np.unique(ends)]
-    ends = np.where(needed.lifetime == 0, 0, ends)
-    if not len(ends):
-        return []
-    few = distinct(needed.rows)
-    if len(few) == 1:
-        return [(end, few[0], np.flatnonzero(ends == end)) for end in distinct(ends)]
-    ages, limits = np.unique(ends), np.array(few)
-    lot = ages.searchsorted(ends) * len(limits) + limits.searchsorted(needed.rows)
-    order = np.argsort(lot, kind="stable")  # which puts those of a lot together, as they came
-    numbers, starts = np.unique(lot[order], return_index=True)
-    return [
-        (int(ages[number // len(limits)]), int(limits[number % len(limits)]), rows)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
-    ]
-
-
-def distinct(values: NDArray) -> list[int]:
-    """The values there are, in order; most often one."""
-    found: list[int] = (values[:1] if (values == values[:1]).all() else np.unique(values)).tolist()
-    return found
+    if len(ends) and (ends == ends[0]).all():
+        return [(int(ends[0]), NO_ROWS)]
+    return [(int(end), np.flatnonzero(ends == end)) for end in np.unique(ends)]
 
 
 def ends_of(side: Side, lifetime: NDArray) -> NDArray:
-    """Each lifetime rounded up to where rows may leave; one for all where that is the last end."""
+    """Each lifetime rounded up to where rows may leave, but for 0; one for all where that is the last end."""
     allowed = side.allowed_ends
     if allowed is None:
         return lifetime
-    if len(lifetime) and (len(allowed) == 1 or lifetime.min() > allowed[-2]):
+    if len(lifetime) and lifetime.min() > (0 if len(allowed) == 1 else allowed[-2]):
         return allowed[-1:]
-    return allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
+    ends = allowed[np.minimum(allowed.searchsorted(lifetime), len(allowed) - 1)]
+    return np.where(lifetime == 0, 0, ends)
 
 
 def as_matrix(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:

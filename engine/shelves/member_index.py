@@ -14,26 +14,9 @@ from penstock.engine.members.roster import Roster
 
 from .side import Side
 
-OF_PAIRS = 2  # the side of leaves that are a pair's and no row's
-
 
 def index_members(members: Roster, sides: Sequence[Side]) -> QueryIndex:
     """Which of these members take a row or a pair."""
-    demand = demands_of(members, sides)
-    beside = [side.rows_beside for side in sides if side.rows_beside is not None]
-    return QueryIndex(
-        members.ages if beside else members.sizes,
-        demand.low,
-        demand.high,
-        demand.bits,
-        [*(count for side in sides for count in side.leaf_counts), *(one.leaf_count for one in beside)],
-        [*(side.number for side in sides for _ in range(side.tag_widths[0])), *(OF_PAIRS for _ in beside)],
-        [side.number for side in sides for _ in range(side.tag_widths[1])],
-    )
-
-
-def index_rows(members: Roster, sides: Sequence[Side]) -> QueryIndex:
-    """Which of these members take a row, for the windows that they have on its side."""
     demand = tag_demands(members, sides)
     return QueryIndex(
         members.sizes,
@@ -44,19 +27,6 @@ def index_rows(members: Roster, sides: Sequence[Side]) -> QueryIndex:
         [side.number for side in sides for _ in range(side.tag_widths[0])],
         [side.number for side in sides for _ in range(side.tag_widths[1])],
     )
-
-
-def demands_of(members: Roster, sides: Sequence[Side]) -> Demand:
-    """What each member asks of both rows of a pair: of their tags, left's first, then of their places where
-    ROWS windows stand beside RANGE windows; one row each."""
-    demand = tag_demands(members, sides)
-    last = [
-        side.rows_beside.last_leaves(members, side.number) for side in sides if side.rows_beside is not None
-    ]
-    if not last:
-        return demand
-    high = np.stack(last, axis=1)
-    return Demand(np.hstack([demand.low, np.zeros_like(high)]), np.hstack([demand.high, high]), demand.bits)
 
 
 def tag_demands(members: Roster, sides: Sequence[Side]) -> Demand:

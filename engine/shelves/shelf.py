@@ -1,7 +1,6 @@
 """Rows of one side of a join that live equally long: their store, their index, what is known of them.
 
 Rows have numbers that only grow; the oldest leave first, all at the same age, so leaving is moving a tail.
-Where ROWS windows stand beside RANGE windows, rows leave when they are too old in time and by place.
 
     pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
@@ -46,8 +45,6 @@ class Shelf:
     ) -> None:
         """`numbered`: places are kept even if rows leave by their ts."""
         self.lifetime = lifetime
-        self.rows = 0
-        """Rows stay until so many have come after them, whatever their age in time."""
         self.by_place = by_place
         self.store = Store(types)
         self.index = build_index(index)
@@ -99,21 +96,16 @@ class Shelf:
         if self.births is not None:
             self.births.append(np.broadcast_to(np.asarray(births, np.int32), len(ts)))
 
-    def expire(self, clock: int, last_place: int) -> None:
-        """Drop what has come to its age at `clock`, when the last row of the stream has this place."""
-        self.drop(self.expired(clock, last_place))
+    def expire(self, clock: int) -> None:
+        """Drop what has come to its age at `clock`."""
+        self.drop(self.expired(clock))
 
-    def expired(self, clock: int, last_place: int) -> int:
+    def expired(self, clock: int) -> int:
         """The first row that has not come to its age then."""
         pos = self.pos
         if self.lifetime == FOREVER:
             return pos.tail
-        row = pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right"))
-        if self.rows:
-            assert self.places is not None, "rows that are displaced have places"
-            displaced = int(self.places.live.searchsorted(last_place - self.rows, side="right"))
-            row = min(row, pos.tail + displaced)
-        return row
+        return pos.tail + int(pos.live.searchsorted(clock - self.lifetime, side="right"))
 
     def drop(self, row: int) -> None:
         """Rows below `row` are dead."""
@@ -179,7 +171,7 @@ class Shelf:
         if self.places is not None:
             expect(self.places.data.dtype == np.int64, "places of rows")
             rising(self.places.live, "places of rows")
-        expect(self.lifetime >= 0 and self.rows >= 0, "an age at which rows leave")
+        expect(self.lifetime >= 0, "an age at which rows leave")
 
 
 def filled(values: NDArray, first_row: int) -> RowBuffer:

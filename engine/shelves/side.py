@@ -2,9 +2,8 @@
 
 In:      batches of the stream.
 Kept:    each row some member needs, on the shelf of its lifetime: the greatest window of the members whose
-         predicate it satisfies, rounded up to where rows may leave. Where some members have RANGE windows and
-         others ROWS windows, a lifetime is two: in time and by place (see rows_beside.py).
-Dropped: a row at the age of its shelf.
+         predicate it satisfies, rounded up to where rows may leave.
+Dropped: a row at the age of its shelf: in time if windows are RANGE windows, else by its place.
 
 Every distinct condition on the stream is evaluated once per batch, whatever the number of members; what
 a row satisfies is kept with it (its lineage). Where all members ask the same, rows are filtered and nothing
@@ -14,7 +13,7 @@ needs to be kept. What becomes of the stored rows when members come and go is in
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,6 @@ from penstock.engine.views.shelves_view import ShelvesView, Stored
 
 from .examined import Examined, Needed
 from .find_needed import as_matrix, find_needed, lots_of, sample_lifetimes
-from .rows_beside import RowsBeside, number_rows
 from .shelf import Shelf
 from .stored_rows import births_of
 
@@ -61,11 +59,13 @@ class Seen(NamedTuple):
 
 
 NO_TAGS: tuple[NDArray, ...] = ()
-NEVER_FAILED = BEGINNING, -1
 
 
 class Side:
     """Sides 0 and 1 are left and right of the common join."""
+
+    has_reach: ClassVar[bool] = True
+    """Whether it is worked out how far back each row looks on the other side."""
 
     def __init__(
         self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue, band: Band | None
@@ -77,11 +77,7 @@ class Side:
         """What a row of this side seeks on the other: other key - own key."""
         self.types = types
         self.by_place = common.kind == "rows"
-        """Whether all members' windows are ROWS windows, and rows age by their places only."""
-        self.rows_beside: RowsBeside | None = None
-        """ROWS windows of some members, where rows age in time as well."""
-        self.is_timed = False
-        """Whether rows of the join age in time although some windows, of this side or the other, are ROWS."""
+        """Whether members' windows are ROWS windows, and rows age by their places."""
         self.key_types = tuple(key.type for key in common.keys)
         hashed = is_hashed(self.key_types)
         self.verified = [t if t is SqlType.VARCHAR else SqlType.BIGINT for t in self.key_types if hashed]
@@ -132,17 +128,15 @@ class Side:
         self.last_ts = 0
         self.come = 0
         """Rows of the stream before the batch being worked: a ROWS window counts them all."""
-        self.last_gap = -1
-        """A place after which all rows of the stream were kept on one shelf."""
         self.lifetimes: NDArray = NO_ROWS
         """How long some of the rows of the last batches live, 0: not needed; all alike if there are none."""
         self.sample: tuple[NDArray, NDArray] | None = None
         """Leaves and words of some of the rows that came last, needed or not."""
         self.unfilled: list[Member] = []
         """Members whose ROWS window does not yet hold only rows that are there."""
-        self.failed: dict[Expression | None, tuple[int, int]] = {}
-        """Predicates that fail on rows which came before those who ask for them: the last such row, as ts and
-        place (below 0: not known). Rows up to there are not tagged as satisfying them."""
+        self.failed: dict[Expression | None, int] = {}
+        """Predicates that fail on rows which came before those who ask for them: the last such row, as ts or
+        place. Rows up to there are not tagged as satisfying them."""
         self.newcomers: Sequence[Member] = ()
         """Those that the last change of members let in."""
         # rows of the batch being worked
@@ -217,8 +211,6 @@ class Side:
         self.ts = batch.ts
         self.leaves, self.words, self.reach = needed.leaves, needed.words, needed.reach
         self.rows_kept += batch.length
-        if batch.length < whole.length:
-            self.last_gap = self.come + whole.length - 1
         if self.is_numbered:
             self.places = (np.arange(batch.length) if needed.there is None else needed.there) + self.come
         # 2. what they seek, and what they are found by
@@ -277,20 +269,17 @@ class Side:
         places = self.places if self.is_numbered else None
         lots = lots_of(self, needed)
         if len(lots) == 1:
-            number = self._shelf_of(*lots[0][:2])
+            number = self._shelf_of(lots[0][0])
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births, needed.memory)
             if shelf.takers is not None:
                 shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
-            if len(self.shelves) > 1:
-                self.last_gap = self.end - 1
             return
-        self.last_gap = self.end - 1
         self._refs = np.empty(len(self.ts), np.int64)
-        for end, limit, rows in lots:
-            number = self._shelf_of(end, limit)
+        for end, rows in lots:
+            number = self._shelf_of(end)
             shelf = self.shelves[number]
             self._refs[rows] = np.arange(shelf.first_row, shelf.first_row + len(rows)) + (number << ROW_BITS)
             positions = pa.array(rows)
@@ -305,14 +294,13 @@ class Side:
                 shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
-    def _shelf_of(self, lifetime: int, rows: int) -> int:
-        """Number of the shelf of a lifetime in time and by place, set up if there is none."""
+    def _shelf_of(self, lifetime: int) -> int:
+        """Number of the shelf of a lifetime, set up if there is none."""
         for number, shelf in enumerate(self.shelves):
-            if shelf.lifetime == lifetime and shelf.rows == rows:
+            if shelf.lifetime == lifetime:
                 return number
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
-        shelf.rows = rows
         shelf.takers = None if self.dealt is None else RowBuffer("int64")
         if self.memory is not None:
             kinds = ["int32"] * len(self.memory.dimensions) + ["int64"] * self.memory.words
@@ -364,17 +352,7 @@ class Side:
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
         arrangement = self.arrangement
-        return (
-            self.by_place
-            or self.rows_beside is not None
-            or arrangement.part is not None
-            or arrangement.is_numbered
-        )
-
-    @property
-    def has_reach(self) -> bool:
-        """Whether it is worked out how far back each row looks on the other side."""
-        return not self.is_timed
+        return self.by_place or arrangement.part is not None or arrangement.is_numbered
 
     @property
     def tag_widths(self) -> tuple[int, int]:
@@ -408,10 +386,9 @@ class Side:
 
     def expire(self, now: int) -> None:
         """Drop what no row at `now` or later can meet."""
-        last_place = self.end - 1
-        clock = last_place if self.by_place else now
+        clock = self.end - 1 if self.by_place else now
         for shelf in self.shelves:
-            shelf.expire(clock, last_place)
+            shelf.expire(clock)
 
     # -- stored rows --------------------------------------------------------------------------------
 
@@ -474,31 +451,18 @@ class Side:
 
     # -- members come and go ------------------------------------------------------------------------
 
-    def prepare(
-        self, roster: Roster, new: Sequence[Member], arrangement: Arrangement, is_timed: bool = False
-    ) -> bool:
+    def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
         """Take a changed set of members into account; True if stored rows must be laid out anew.
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
-        is_timed: rows age in time, if they age by place as well.
         """
         predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
-        had_rows = self.by_place, self.rows_beside is not None
         self.arrangement = arrangement
-        self.is_timed = is_timed
-        sizes, by_rows = roster.sizes[self.number], roster.by_rows[self.number]
-        self.by_place = bool(by_rows.any()) and not is_timed
-        self.rows_beside = None
-        if is_timed and by_rows.any():
-            rows, sizes = np.unique(sizes[by_rows]), sizes[~by_rows]
-            merged = arrangement.ends[self.number]
-            ages = len(np.unique(sizes) if merged is None else merged)
-            self.rows_beside = RowsBeside(rows, max(1, ages), merged is not None)
         self.newcomers = new
         self.lifetimes = NO_ROWS
         self.sample = None
-        self.size = int(sizes.max(initial=0))
+        self.size = int(roster.sizes[self.number].max(initial=0))
         if arrangement.part is not None:
             self.size = arrangement.part.sizes[self.number]
         ends = arrangement.ends[self.number]
@@ -522,16 +486,9 @@ class Side:
                 one: last for one, last in self.failed.items() if known.knows(one) or one in predicates
             }
         self._asked = self.dealt = None
-        if self.is_numbered:
-            number_rows(self.shelves, self.end, self.last_gap)
-        for shelf in self.shelves:
-            shelf.by_place = self.by_place
-        if had_rows != (self.by_place, self.rows_beside is not None):
-            return True
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
-                shelf.rows = 0 if self.rows_beside is None else self.rows_beside.longest
             return False
         return True
 
@@ -570,14 +527,13 @@ class Side:
         births = [int(births_of(shelf)[0]) for shelf in self.shelves if len(shelf)]
         return min(births, default=self.generation)
 
-    def note_failed(self, predicate: Expression | None, ts: int, place: int) -> None:
-        """A predicate fails on a row that came before those who ask for it."""
-        self.failed[predicate] = max(self.failed.get(predicate, NEVER_FAILED), (ts, place))
+    def note_failed(self, predicate: Expression | None, last: int) -> None:
+        """A predicate fails on a row that came before those who ask for it, at this ts or place."""
+        self.failed[predicate] = max(self.failed.get(predicate, BEGINNING), last)
 
     def follow(self, former: Side) -> None:
         """Count on from where another side over the same stream was."""
         self.come = former.end
-        self.last_gap = self.come - 1
         self.rows_before = self.rows_in, self.rows_kept = former.rows_in, former.rows_kept
         self.first_ts, self.last_ts = former.first_ts, former.last_ts
         self.before = former.before[0] + former.found, former.before[1] + former.met
@@ -590,11 +546,9 @@ class Side:
         for shelf in self.shelves:
             shelf._check()
             assert shelf.lifetime <= self.size, "rows are kept longer than any member needs"
-            most = 0 if self.rows_beside is None else self.rows_beside.longest
-            assert shelf.rows <= most, "more rows are kept than any member needs"
             assert shelf.by_place == self.by_place, "rows leave by the wrong age"
             assert shelf.index.kind == self.index_kind, "rows are found by another index"
-        ages = {(shelf.lifetime, shelf.rows) for shelf in self.shelves}
+        ages = {shelf.lifetime for shelf in self.shelves}
         assert len(ages) == len(self.shelves), "two shelves of one age"
 
     def _check_restored(self) -> None:

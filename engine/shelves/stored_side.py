@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.expressions.functions import may_raise
-from penstock.engine.members.known_tags import Known, tags_of
+from penstock.engine.members.known_tags import Known
 from penstock.engine.members.lineage import Failure, Lineage, Tags
 from penstock.engine.members.member import Member
 from penstock.engine.rows.batch import NO_ROWS, Batch
@@ -38,7 +37,6 @@ def rearrange(side: Side) -> None:
         return
     rows = export_rows(side, moving)
     side.shelves = [shelf for shelf in side.shelves if shelf not in moving]
-    side.last_gap = side.end - 1
     if rows is not None:
         load(side, rows)
 
@@ -78,31 +76,28 @@ def carried(
         return [tags.take(slice(*ends)) for ends in pairwise(bounds.tolist())]
     if len(shelves) > 1:  # which row is the last on which something fails is known where rows are in order
         return [one for shelf in shelves for one in carried(side, [shelf], lineage, failed, newcomers)]
-    ts = shelves[0].store.ts.live
-    places = NO_ROWS if shelves[0].places is None else shelves[0].places.live
-    failed(miss_failures(side, newcomers, failures, ts, places))
+    failed(miss_failures(side, newcomers, failures, shelves[0].pos.live))
     return [tags]
 
 
 def miss_failures(
-    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], ts: NDArray, places: NDArray
+    side: Side, newcomers: Sequence[Member], failures: Sequence[Failure], pos: NDArray
 ) -> list[Member]:
     """Let newcomers be without the rows up to the last on which what they ask fails, and who comes later and
     asks the same: those who ask it from the start end there, and nobody has its answer.
 
-    ts, places: of the rows that were there, by which the failures number them. Returns those of whom such a
-    row may still be in a ROWS window.
+    pos: ts or places of the rows that were there, by which the failures number them. Returns those of whom
+    such a row may still be in a ROWS window.
     """
     unfilled = []
     number = side.number
     for failure in failures:
-        place = int(places[failure.row]) if len(places) else -1
-        side.note_failed(failure.predicate, int(ts[failure.row]), place)
+        last = int(pos[failure.row])
+        side.note_failed(failure.predicate, last)
         for member in newcomers:
             if member.predicates[number] == failure.predicate:
-                last = place if member.by_rows[number] else int(ts[failure.row])
                 member.missing[number] = max(member.missing[number], last)
-                if member.by_rows[number]:
+                if side.by_place:
                     member.filled[number] = None
                     unfilled.append(member)
     return unfilled
@@ -113,14 +108,9 @@ def wait_for(side: Side, members: Sequence[Member]) -> None:
     side.unfilled += [member for member in members if member not in side.unfilled]
 
 
-def remember(side: Side, lineage: Lineage, newcomers: Sequence[Member] = ()) -> None:
-    """Keep for others what is known of rows by this lineage, of those that are there and those that come.
-
-    newcomers: those who may ask what nobody has asked of these rows before, here or elsewhere.
-    """
-    for shelf, tags in zip(
-        side.shelves, carried(side, side.shelves, lineage, newcomers=newcomers), strict=True
-    ):
+def remember(side: Side, lineage: Lineage) -> None:
+    """Keep for others what is known of rows by this lineage, of those that are there and those that come."""
+    for shelf, tags in zip(side.shelves, carried(side, side.shelves, lineage), strict=True):
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         shelf.tag(leaves, words, tags.arrays)
     side.memory = side.remembered_by = lineage
@@ -148,7 +138,7 @@ def leave_in_place(side: Side) -> list[Shelf]:
     lots = lots_of(side, needed)
     there = np.arange(batch.length) if needed.there is None else needed.there
     lot = np.full(batch.length, -1)
-    for number, (_, _, rows) in enumerate(lots):
+    for number, (_, rows) in enumerate(lots):
         lot[there if len(lots) == 1 else there[rows]] = number
     # 2. whose rows are all of one lot, and all of the lot
     first = np.minimum.reduceat(lot, bounds[:-1])
@@ -158,7 +148,7 @@ def leave_in_place(side: Side) -> list[Shelf]:
     stays &= ~np.isin(first, lot[np.repeat(~stays, np.diff(bounds))])
     # 3. how long they stay
     for shelf, number in zip(compress(shelves, stays), first[stays].tolist(), strict=True):
-        shelf.lifetime, shelf.rows = lots[number][:2]
+        shelf.lifetime = lots[number][0]
         if side.is_uniform:
             shelf.leaves, shelf.words = [], []
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
@@ -192,32 +182,16 @@ def export_rows(side: Side, shelves: Sequence[Shelf] | None = None) -> StoredRow
     return rows.take(np.argsort(rows.places if len(rows.places) else rows.ts, kind="stable"))
 
 
-def waiting_rows(side: Side, count: int, newcomers: Sequence[Member] = ()) -> StoredRows | None:
-    """The first rows that wait in a side's queue, those that some member needs, as if they had been stored.
-
-    None if something fails on them, also of what newcomers ask. What is kept for others (side.memory) is
-    known of them.
-    """
-    assert side.memory is not None, "expected what all joins ask of rows"
-    predicates = [member.predicates[side.number] for member in newcomers]
-    doubtful = Lineage([one for one in predicates if one is not None and may_raise(one)])
-    parts: list[StoredRows] = []
-    end = side.end
-    for batch in side.queue.batches:
-        if not count:
-            break
-        examined = side.examine(batch.slice(0, min(count, batch.length)))
-        whole, rows, needed = examined.batch, examined.rows, examined.needed
-        if examined.failures or tags_of(whole, doubtful)[1]:
-            return None
-        positions = np.arange(rows.length) if needed.there is None else needed.there
-        keys, arrays = side.as_stored(examined)
-        known = Known(side.memory, as_tags(needed.memory, side.memory, rows.length))
-        births = np.full(rows.length, side.generation, np.int32)
-        parts.append(StoredRows(rows.ts, end + positions, keys, births, arrays, known))
-        end += whole.length
-        count -= whole.length
-    return joined(parts)
+def export_numbered(side: Side) -> StoredRows | None:
+    """All stored rows with numbers by which copies of one are known: places in the stream, or, of rows that
+    were kept without, others below those."""
+    if any(shelf.places is None for shelf in side.shelves):
+        ts = np.concatenate([shelf.store.ts.live for shelf in side.shelves])
+        numbers = np.empty(len(ts), np.int64)
+        numbers[np.argsort(ts, kind="stable")] = np.arange(-len(ts), 0)
+        for shelf, own in zip(side.shelves, np.split(numbers, bounds_of(side.shelves)[1:-1]), strict=True):
+            shelf.places = filled(own, shelf.store.ts.tail)
+    return export_rows(side)
 
 
 def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence[Member]) -> StoredRows:
@@ -229,7 +203,8 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
         return rows.arrays[len(side.verified) + side.columns.index(index)]
 
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
-    wait_for(side, miss_failures(side, newcomers, failures, rows.ts, rows.places))
+    pos = rows.places if side.by_place else rows.ts
+    wait_for(side, miss_failures(side, newcomers, failures, pos))
     return replace(rows, known=Known(lineage, tags))
 
 

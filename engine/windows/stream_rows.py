@@ -1,9 +1,10 @@
 """The rows of a stream that are kept once for all windows over it, found by reference or by place.
 
 In:      rows of the stream, as a side of a join takes them in (see side.py).
-Kept:    each row some window needs, on the shelf of its lifetime in time and by place, or apart if only
-         windows of partitions need it (see rows_apart.py).
-Dropped: when the store has told of all that left.
+Kept:    each row some window needs, on the shelf of its lifetime in RANGE windows, or apart if only windows
+         of partitions need it (see rows_apart.py).
+Dropped: from the shelf when it has come to that age and its place is below those that ROWS windows need, and
+         the store has told of all that left.
 
 A row's place is how many rows of the stream came before it. A ROWS window looks at all rows: where there is
 one, all rows from some place on are there, on whatever shelves.
@@ -66,24 +67,20 @@ class StreamRows:
     def forget(
         self,
         now: int,
-        firsts: Sequence[tuple[int, int]],
+        firsts: Sequence[int],
         are_needed: Callable[[NDArray], NDArray],
         unneeded: NDArray,
     ) -> None:
         """Drop the rows that are in no window.
 
-        firsts: sizes of ROWS windows, and the first place whose row each needs on a shelf; are_needed: which
-        of the rows at some places windows of partitions need; unneeded: places of rows that these need no
-        more.
+        firsts: the first place whose row each ROWS window needs on a shelf; are_needed: which of the rows at
+        some places windows of partitions need; unneeded: places of rows that these need no more.
         """
         let_go = []
-        limits = {shelf.rows for shelf in self.side.shelves}
-        lowest = {
-            limit: min((place for size, place in firsts if size <= limit), default=0) for limit in limits
-        }
+        first = min(firsts, default=self.come)
         for shelf in self.side.shelves:
-            first = lowest[shelf.rows]
-            row, tail = shelf.expired(now, first + shelf.rows - 1), shelf.store.ts.tail
+            tail = shelf.store.ts.tail
+            row = min(shelf.expired(now), tail + int(places_on(shelf).live.searchsorted(first)))
             if row > tail:
                 there = np.flatnonzero(are_needed(places_on(shelf).run(tail, row)))
                 if len(there):

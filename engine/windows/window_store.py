@@ -20,7 +20,9 @@ A member that comes later is given what is there of its rows (`content`), whoeve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.flow.known_time import KnownTime
@@ -33,7 +35,7 @@ from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.coverage import note_coverage
-from penstock.engine.shelves.member_index import index_rows
+from penstock.engine.shelves.member_index import index_members
 from penstock.engine.shelves.stored_side import rearrange
 from penstock.engine.shelves.take_rows import Fault, take_rows
 
@@ -112,18 +114,20 @@ class WindowStore:
         side.forget_batch()
         self._ranges.entered = 0
         roster = self._roster = self._roster.after(self.members)
-        by_rows = roster.by_rows[0]
+        by_rows = np.array([member.by_rows[0] for member in self.members])
         ranges = roster.take(~by_rows)
         new = [member for member in self.members if member.is_new]
         # 1. how rows are kept
         is_back = bool(new) and self._kept.apart.put_back(side, self._partitions.places)
         arrangement = Arrangement(
-            (NO_INDEX, NO_INDEX), (few_ends(ranges.sizes[0], MOST_SHELVES), None), is_numbered=True
+            (NO_INDEX, NO_INDEX),
+            (few_ends(ranges.sizes[0], MOST_SHELVES), None),
+            is_numbered=True,
+            keeps_all=bool(by_rows.any()),
         )
-        must_move = side.prepare(roster, new, arrangement, is_timed=bool(by_rows.any()))
-        side.query_index = index_rows(ranges, (side,))
-        if side.rows_beside is not None:
-            side.rows_beside.index = index_rows(roster.take(by_rows), (side,))
+        in_time = replace(roster, sizes=np.where(by_rows, 0, roster.sizes))
+        must_move = side.prepare(in_time, new, arrangement)
+        side.query_index = index_members(ranges, (side,))
         if must_move or is_back:
             rearrange(side)
         # 2. what newcomers find
@@ -232,9 +236,9 @@ class WindowStore:
         """Drop the rows that are in no window."""
         self._rows.forget()
         let_go = self._partitions.forget()
-        firsts = [(one.node.size, one.first) for one in self._rows.members]
+        firsts = [one.first for one in self._rows.members]
         if self._partitions.members:
-            firsts.append((min(one.node.size for one in self._partitions.members), self._kept.over))
+            firsts.append(self._kept.over)
         self._kept.forget(self._ranges.told, firsts, self._partitions.are_needed, let_go)
 
     # -- time ---------------------------------------------------------------------------------------

@@ -50,7 +50,6 @@ from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.share.share_joins import JoinForm, share_join
 from penstock.optimizer.share.sharing_cost import DEALT_TO
 
-from .calibrate_beside import beside_time
 from .calibrate_expiry import expiry_times
 from .calibrate_given import given_times
 from .calibrate_hopping import hopping_weights
@@ -115,14 +114,12 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
     )  # fmt: skip
     slice_pair = slice_pair_time(effort.runs, processor_time)
     tell_row = tell_time(effort, rng)
-    beside = beside_time(effort.runs, processor_time)
     slice_row, shelf_probe, route, key_count, deal = (seconds * 1e9 for seconds in sharing)
     progress(
         f"shared joins: {slice_row:.3g} ns a row and slice, {slice_turn * 1e9:.3g} ns a turn of one, "
         f"{slice_pair * 1e9:.3g} ns a pair told apart there, {shelf_probe:.3g} ns a probe of one more index, "
         f"{route:.3g} ns a pair and query, {key_count:.3g} ns to count a row by key, "
-        f"{deal:.3g} ns to deal out a pair, {tell_row * 1e9:.3g} ns to tell who takes a row, "
-        f"{beside * 1e9:.3g} ns to try a query where rows have two ages"
+        f"{deal:.3g} ns to deal out a pair, {tell_row * 1e9:.3g} ns to tell who takes a row"
     )
     expiry = expiry_times(effort.operations, max(1, effort.runs // 3), processor_time, Hashes)
     shown = [f"{seconds * 1e9:.3g}" for seconds in expiry]
@@ -148,7 +145,7 @@ def calibrate(progress: Callable[[str], None] = lambda line: None, quick: bool =
         f"hopping queries: {hopping['hop_operator'] * 1e6:.3g} us an operator and hop, {whole:.3g} ns a row "
         f"of a whole join, {folded:.3g} ns to fold a row into an answer ... (within {misses:.0%})"
     )
-    return dataclasses.replace(weights, beside=beside, **given, **hopping)  # type: ignore[arg-type]
+    return dataclasses.replace(weights, **given, **hopping)  # type: ignore[arg-type]
 
 
 def fit(points: list[tuple[float, float]]) -> float:

@@ -106,11 +106,7 @@ def estimate_common(members: Sequence[Member], common: CommonJoin, rates: Rates)
     sides = []
     for number, side in enumerate(common.sides):
         rate = rates.of_stream(side.stream)
-        longest = max(members, key=lambda member: member.sizes[number])
-        window = longest.window(number)
-        if len({member.by_rows[number] for member in members}) > 1:  # sizes do not compare
-            windows = [member.window(number) for member in members]
-            window = max(windows, key=lambda one: window_rows(one, rate))
+        window = max(members, key=lambda member: member.sizes[number]).window(number)
         predicates = {member.predicates[number] for member in members}
         dropped = math.prod(1 - DEFAULT_PASS ** len(conjuncts(predicate)) for predicate in predicates)
         sides.append(SideEstimate(rate, rate * (1 - dropped), window_rows(window, rate) * (1 - dropped)))
@@ -179,5 +175,4 @@ def measure_side(side: Side, seen: Seen, span_s: float) -> SideEstimate:
     share = seen.rows_kept / seen.rows_in
     size = None if side.size == FOREVER else side.size
     window = Window("rows" if side.by_place else "range", size)
-    beside = 0 if side.rows_beside is None else side.rows_beside.longest
-    return SideEstimate(rate, rate * share, max(window_rows(window, rate), beside) * share)
+    return SideEstimate(rate, rate * share, window_rows(window, rate) * share)

@@ -17,7 +17,7 @@ from pathlib import Path
 from penstock.engine.rows.errors import DataError
 
 SHIPPED = Path(__file__).with_name("default_weights.json")
-FORMER = {"hop_whole_look"}  # in files stored when the model asked for them
+FORMER = {"beside", "hop_whole_look"}  # in files stored when the model asked for them
 TURN_ROWS = 512  # given to a slice at once, where nothing is known of that
 
 
@@ -36,8 +36,7 @@ class Weights:
     is counted with all others of its slice; shelf_probe, for a row to probe one more, nearly empty shelf;
     route, for a pair to be tested against one query; key_count, for a row to enter or leave a slice in which
     rows are counted by key, or to look its key up there; deal, for a pair to be dealt out among a few
-    queries; tell_row, for a row to be told who takes it, where queries ask different things; beside, to try
-    for one query whether it takes a pair whose rows have two ages (kinds_cost.py).
+    queries; tell_row, for a row to be told who takes it, where queries ask different things.
 
     For joins below incremental queries (choose_expiry.py): kept_* where pairs are kept until they leave,
     again_* where they are found again for each row that leaves; per row, and per pair by who reads it.
@@ -127,7 +126,6 @@ class Weights:
     given_taker: float = 7e-06
     given_test: float = 7.6e-09
     given_merge: float = 5e-09
-    beside: float = 1.4e-09
 
     def of_pairs(self, reader: str) -> tuple[float, float]:
         """(kept, found again): seconds of a join's pair by who reads it."""

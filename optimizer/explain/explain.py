@@ -62,8 +62,6 @@ from .explain_panes import describe_panes
 from .explain_text import band_text, some_of, where_lines
 from .explain_windows import describe_window
 
-OthersByKind = Callable[[Group], list[str]]
-"""Says which joins are apart only because their windows are of other kinds."""
 Take = Callable[[MemberNode, int, Group, Member], Description]
 """Describes what a query takes of a join it shares: its node and number, the join, its share."""
 
@@ -77,13 +75,11 @@ class Explainer:
         weights: Weights,
         analyze: bool,
         take: Take,
-        others_by_kind: OthersByKind,
     ) -> None:
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
         self._take = take
-        self._others_by_kind = others_by_kind
 
     def query(
         self,
@@ -259,7 +255,6 @@ class Explainer:
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
             f"{write_rate(expected.pair_rate)} pairs/s"
         )
-        shown.lines += self._others_by_kind(group)
         shown.data |= {
             "cost_cores": cost,
             "state_rows": rows,

@@ -61,9 +61,6 @@ class ManyLayout:
         self.keeps_all = group.strategy == "pull-up"
         self._merged = [side.allowed_ends for side in join.sides]
 
-    def size(self, member: Member, number: int) -> int:
-        return member.sizes[number]
-
     def ends(self, number: int) -> list[int]:
         """Where the slices of a side end."""
         sizes = sorted({member.sizes[number] for member in self.members})

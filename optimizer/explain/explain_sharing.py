@@ -12,9 +12,7 @@ that runs. Of a join in parts (push-down) the parts take the place of the slices
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 from penstock.engine.chain.chain import ChainGroup
@@ -31,7 +29,6 @@ from penstock.optimizer.costs.write_rate import write_rate
 from penstock.optimizer.plan.choose_index import choose_index
 from penstock.optimizer.share.arrange_joins import ENTER_GAIN
 from penstock.optimizer.share.join_layout import Layout
-from penstock.optimizer.share.kinds_cost import by_kind_costs, kinds_cost, together_cost
 from penstock.optimizer.share.load import expected_share, seconds, workload_of
 from penstock.optimizer.share.sharing_cost import estimate_strategies
 from penstock.optimizer.share.sharing_words import (
@@ -40,10 +37,7 @@ from penstock.optimizer.share.sharing_words import (
     counted,
     few,
     few_counts,
-    kinds_of,
     name_of,
-    rows_line,
-    write_lifetime,
     write_range,
     write_size,
 )
@@ -56,7 +50,7 @@ from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines
 
 NAMES = ("left", "right")
-AUTO = ("mem-opt", "cpu-opt", "unshared", "by kind")
+AUTO = ("mem-opt", "cpu-opt", "unshared")
 """What `auto` chooses from."""
 
 
@@ -64,11 +58,9 @@ KEPT_BY = {"slices": "ages", "parts": "lifetime", "shelves": "lifetime", "joins"
 
 
 class SharedJoins:
-    """Describes the joins of an engine, `groups`, that several queries share; `analyze` adds what was
-    measured."""
+    """Describes the joins of an engine that several queries share; `analyze` adds what was measured."""
 
-    def __init__(self, rates: Rates, weights: Weights, analyze: bool, groups: Sequence[Group]) -> None:
-        self._groups = groups
+    def __init__(self, rates: Rates, weights: Weights, analyze: bool) -> None:
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
@@ -122,12 +114,10 @@ class SharedJoins:
         shown = Description(f"Shared {name_of(group)}  {text}")
         runs = layout.runs
         shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
-        if layout.parting != "one":
-            whose = "each query" if layout.parting == "each" else "each combination of RANGE and ROWS windows"
-            shown.lines.append(f"a join for {whose}, while that costs clearly less than one for all")
+        if layout.is_apart:
+            shown.lines.append("a join for each query, while that costs clearly less than one for all")
         if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
             shown.lines.append("pairs are counted by key, not found")
-        shown.lines += self.others_by_kind(group)
         names = list(dict.fromkeys(member.query for member in group.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         expected = estimate_common(group.members, common, self._rates)
@@ -146,7 +136,7 @@ class SharedJoins:
         if self._analyze:
             seen = measure_shared(layout, expected)
             if seen.measured:
-                alone = group.joins if layout.parting == "each" else ()
+                alone = group.joins if layout.is_apart else ()
                 seen_load = workload_of(group.members, layout.sides, seen, alone)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
@@ -161,22 +151,10 @@ class SharedJoins:
         shown.below.append(Description(title, lines=lines))
         return shown
 
-    def others_by_kind(self, group: Group) -> list[str]:
-        """Which joins are apart only because their windows are of other kinds, in a line if there are any."""
-        kin = [one for one in self._groups if one.members and differs_in_kind(group, one)]
-        if not kin or not group.members:
-            return []
-        others = few([f"{name_of(one)} ({kinds_of(one.members[0])})" for one in kin])
-        own = kinds_of(group.members[0])
-        why = f"{group.strategy} keeps rows by one measure of age"
-        apart = f"so {others} {'keeps' if len(kin) == 1 else 'keep'} theirs apart"
-        return [f"only {own} windows: {why}, {apart}"]
-
     def _layout(self, group: Group) -> Layout:
         """How the join is laid out now, worked out once."""
         if id(group) not in self._layouts:
-            left, right = (self._rates.of_stream(side.stream) for side in group.common.sides)
-            self._layouts[id(group)] = Layout(group, (left, right))
+            self._layouts[id(group)] = Layout(group)
             if self._analyze:
                 group.form.settle()
         return self._layouts[id(group)]
@@ -204,19 +182,9 @@ class SharedJoins:
             longest = [float(asked.windows_s.max()) for asked in load.asked]
             ends = [*left, longest[0]], [*right, longest[1]]
         gives = not all(member.counting for member in layout.group.members)
-        costs = estimate_strategies(
+        return estimate_strategies(
             load, self._weights, kinds, *ends, is_delivering=gives, slice_ends=layout.slice_ends
         )
-        lots = [member.by_rows for member in layout.members]
-        if len(set(lots)) > 1:
-            estimate = partial(estimate_strategies, weights=self._weights, kinds=kinds, is_delivering=gives)
-            together = together_cost(
-                load, partial(estimate, left_ends=ends[0], right_ends=ends[1]), self._weights, gives
-            )
-            costs["mem-opt"], costs["cpu-opt"] = together
-            costs["by kind"] = kinds_cost(load, lots, estimate, self._weights, gives)
-            costs |= by_kind_costs(load, lots, costs, estimate)
-        return costs
 
     # -- one side -----------------------------------------------------------------------------------
 
@@ -231,7 +199,7 @@ class SharedJoins:
     ) -> Description:
         number, stream = side.number, side.common.stream
         longest = layout.longest(number)
-        by_rows, beside = layout.by_rows[number], layout.beside(number)
+        by_rows = layout.by_rows[number]
         window = write_size(longest, by_rows)
         found = [join.sides[number].index_kind for join in layout.group.joins]
         index = " and ".join(dict.fromkeys(found))
@@ -258,9 +226,6 @@ class SharedJoins:
             "state_bounded": longest != FOREVER,
             layout.noun + "s": [one.as_data(by_rows) for one in slices],
         }
-        if beside:
-            shown.data["rows_windows"] = {one.query: one.size(number) for one in beside}
-            shown.lines.append(rows_line(beside, number, layout.size(beside[-1], number)))
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
             choice = choose_index(condition_of(layout.group), direction, self._weights, kinds[number])
@@ -329,11 +294,9 @@ class SharedJoins:
                 (write_range(start, end, layout.by_rows[number]), len(one.females(number)))
                 for (start, end), one in zip(ranges, form.slices, strict=False)
             ]
-        elif layout.parting != "one":
+        elif layout.is_apart:
             plural = "joins"
-            firsts = [(join.members[0], len(join.sides[number])) for join in layout.group.joins]
-            by_kind = layout.parting == "kinds"
-            held = [(kinds_of(first) if by_kind else first.query, rows) for first, rows in firsts]
+            held = [(join.members[0].query, len(join.sides[number])) for join in layout.group.joins]
         elif layout.parts:
             plural = "parts"
             held = [
@@ -342,8 +305,8 @@ class SharedJoins:
             ]
         else:
             plural = "shelves"
-            shelves = sorted(side.shelves, key=lambda shelf: (shelf.lifetime, shelf.rows))
-            held = [(write_lifetime(shelf, layout.by_rows[number]), len(shelf)) for shelf in shelves]
+            shelves = sorted(side.shelves, key=lambda shelf: shelf.lifetime)
+            held = [(write_size(shelf.lifetime, layout.by_rows[number]), len(shelf)) for shelf in shelves]
         rows = sum(count for _, count in held)
         each = few_counts(dict(held)) if held else "nothing"
         shown.lines.append(f"measured: {side.rows_in:,} rows in, {rows:,} kept; {plural}: {each}")
@@ -352,18 +315,6 @@ class SharedJoins:
             "state_rows": rows,
             plural: [{KEPT_BY[plural]: name, "rows": n} for name, n in held],
         }
-
-
-def differs_in_kind(one: Group, two: Group) -> bool:
-    """Whether queries of both would share a join if their windows were of the same kinds; they are not."""
-    if one.common == two.common:
-        return False
-    bare = [
-        replace(common, left=replace(common.left, kind=None), right=replace(common.right, kind=None))
-        for common in (one.common, two.common)
-        if isinstance(common, CommonJoin)
-    ]
-    return len(bare) == 2 and bare[0] == bare[1]
 
 
 def why_it_stays(costs: dict[str, StrategyCost], runs: str) -> list[str]:

@@ -63,8 +63,8 @@ def slices_of(layout: Layout, side: Side, load: Workload, probed: Probed) -> lis
     at = probed.at(np.array([0.0, *ages]), load.horizon_s)
     shares = np.ones(len(ends)) if layout.keeps_all else at.needed[:-1]
     rows = (probed.rate * shares * np.diff(at.ends)).tolist()
-    ordered = sorted(layout.members, key=lambda member: layout.size(member, number))
-    sizes = [layout.size(member, number) for member in ordered]
+    ordered = sorted(layout.members, key=lambda member: member.size(number))
+    sizes = [member.size(number) for member in ordered]
     queries = Reach(layout, number)
     selection = Selection()
     found = []
@@ -127,8 +127,6 @@ class Sliced(Protocol):
     @property
     def by_rows(self) -> Sequence[bool]: ...
 
-    def size(self, member: Member, number: int) -> int: ...
-
 
 class Reach:
     """Up to what age each query takes rows of a side, in the order of the queries."""
@@ -136,7 +134,7 @@ class Reach:
     def __init__(self, layout: Sliced, number: int) -> None:
         self._reach: dict[str, int] = {}
         for member in layout.members:
-            reach = layout.size(member, number)
+            reach = member.size(number)
             self._reach[member.query] = max(self._reach.get(member.query, 0), reach)
         self._sorted = sorted(self._reach.values())
         self._ending: dict[int, list[str]] = {}

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from penstock.engine.joins.join import WindowJoin
 from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.member import Member
-from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.band import EQUALITY
 from penstock.engine.shelves.side import Side
@@ -34,8 +32,7 @@ from penstock.optimizer.plan.choose_index import better_index, choose_index
 
 from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
-from .kinds_cost import kinds_cost, together_cost
-from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_by_kinds, workload_of
+from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import cpu_opt_ends, dealing_cores, estimate_strategies
 from .workload import Workload
 
@@ -46,7 +43,7 @@ ENTER_GAIN = (
 CHAIN_GAIN = 0.2  # of the cost that other slices of a literal chain must save: changing them takes time
 MAX_CHAIN = 1_000  # slices of a literal chain above which none are merged
 LEAVE_GAIN = 0.05  # and below which they are given up again
-APART_GAIN = 0.15  # of the cost that several joins must save, by kind or for each query: more rows are kept
+APART_GAIN = 0.15  # of the cost that a join for each query must save: more rows are kept
 STAY_APART_GAIN = 0.05  # and below which they come together again
 MOST_APART = 64  # queries that may have a join each
 MIN_SAMPLED_ROWS = 256  # of a stream, to go by the shares that satisfy conditions
@@ -69,16 +66,12 @@ class Arranger:
         self._weights = weights
         self._apart: set[CommonJoin] = set()
         """Of which a join for each query was cheaper when that was last thought over."""
-        self._parted: set[CommonJoin] = set()
-        """Of which one for each combination of kinds of windows was."""
 
     def __call__(self, join: WindowJoin) -> Arrangement:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
         sharing = self._strategy(join)
         is_due = sharing == "auto" and self._is_due(join)
-        if self._by_kinds(join, seen, is_due):
-            return replace(join.arrangement, parting="kinds")
         if join.is_first_look and not by_key:
             return self._after_first_look(join, seen)
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
@@ -87,7 +80,7 @@ class Arranger:
                 return Arrangement(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
                 ends, is_apart = self._ends(join, kinds, seen, is_due)
-                return Arrangement(kinds, ends, by_key=by_key, parting="each" if is_apart else "one")
+                return Arrangement(kinds, ends, by_key=by_key, apart=is_apart)
             case _:
                 return Arrangement(kinds, by_key=by_key)
 
@@ -129,8 +122,6 @@ class Arranger:
         roster, weights = join.roster, self._weights
         if join.common.condition != EQUALITY or not roster.counting.all() or any(self._indexes(join)):
             return False
-        if roster.is_mixed:
-            return False
         if not seen.measured:
             return join.arrangement.by_key
         found = counted = 0.0
@@ -140,39 +131,6 @@ class Arranger:
             found += direction_cost("hash", direction, weights)
             counted += key_count_cost(direction, slices, counters, weights)
         return counted < found * (LEAVE_BY_KEY if join.arrangement.by_key else ENTER_BY_KEY)
-
-    def _by_kinds(self, join: WindowJoin, seen: JoinEstimate, is_due: bool) -> bool:
-        """Whether RANGE and ROWS windows should have joins of their own, where queries have both."""
-        common, roster = join.common, join.roster
-        if self._strategy(join) != "auto" or not roster.is_mixed:
-            return False
-        if not seen.measured or not (is_due or join.is_first_look):
-            return common in self._parted
-        return self._is_better_by_kinds(common, workload_of(join.members, join.sides, seen), roster)
-
-    def prefers_kinds(self, join: WindowJoin) -> bool:
-        """Whether joins by kind cost less than one when that was last thought over."""
-        return join.common in self._parted
-
-    def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
-        """Whether joins by kind, as these are, still cost less than one."""
-        members = [member for join in joins for member in join.members]
-        load = workload_by_kinds(joins, self.estimate(joins[0]))
-        return self._is_better_by_kinds(joins[0].common, load, Roster.of(members))
-
-    def _is_better_by_kinds(self, common: CommonJoin, load: Workload, roster: Roster) -> bool:
-        """Whether a join for each combination of kinds costs clearly less; who is apart stays so for less."""
-        delivers = not roster.counting.all()
-        estimate = partial(
-            estimate_strategies, weights=self._weights, kinds=("hash", "hash"), is_delivering=delivers
-        )
-        lots = list(map(tuple, roster.by_rows.T.tolist()))
-        together = min(cost.cores for cost in together_cost(load, estimate, self._weights, delivers))
-        apart = kinds_cost(load, lots, estimate, self._weights, delivers).cores
-        gain = STAY_APART_GAIN if common in self._parted else APART_GAIN
-        is_better = apart < (1 - gain) * together
-        (self._parted.add if is_better else self._parted.discard)(common)
-        return is_better
 
     def _ends(
         self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate, is_due: bool
@@ -216,7 +174,7 @@ class Arranger:
         names = ("mem-opt", "unshared")
         costs = estimate_strategies(load, self._weights, join.arrangement.indexes, None, None, names)
         is_apart = self._is_better_apart(join.common, load, costs)
-        return replace(join.arrangement, parting="each" if is_apart else "one")
+        return replace(join.arrangement, apart=is_apart)
 
     def _is_better_apart(self, common: CommonJoin, load: Workload, costs: dict[str, StrategyCost]) -> bool:
         """Whether a join for each query costs clearly less than one that deals out what it finds."""
@@ -274,7 +232,7 @@ class Arranger:
 
 def may_run_apart(join: WindowJoin) -> bool:
     """Whether queries could have a join each: they are few, and what each takes of either side is known."""
-    if not 1 < len(join.members) <= MOST_APART or join.roster.by_rows.any():
+    if not 1 < len(join.members) <= MOST_APART or any(side.by_place for side in join.sides):
         return False
     if join.roster.counting.all() or not join.roster.is_selective:
         return False

@@ -8,34 +8,32 @@ from collections.abc import Iterable
 from penstock.engine.chain.chain import ChainGroup
 from penstock.engine.join_forms.group import Group
 from penstock.engine.join_forms.loose_form import LooseForm
-from penstock.engine.members.arrangement import Part, Parting
+from penstock.engine.members.arrangement import Part
 from penstock.engine.members.member import Member
 from penstock.engine.shelves.side import Side
 
-from .load import is_by_rows, seconds, size_as_age
+from .load import is_by_rows, seconds
 from .sharing_words import write_size
 
 
 class Layout:
     """A shared join as it runs: `ends` of the slices of each side, or its parts.
 
-    Ages are in rows where all windows of a side are ROWS windows, else in microseconds; a ROWS window is then
-    reckoned as what it takes at the `rates` of the streams.
+    Ages are in rows where windows of a side are ROWS windows, else in microseconds.
     """
 
-    def __init__(self, group: Group, rates: tuple[float, float]) -> None:
+    def __init__(self, group: Group) -> None:
         self.group = group
         self.members = group.members
         self.sides = sides_of(group)
-        self._rates = rates
         self.by_rows = is_by_rows(self.members, 0), is_by_rows(self.members, 1)
         """By side: whether ages are in rows."""
         self.is_chain = isinstance(group.form, ChainGroup)
         arrangements = [join.arrangement for join in group.joins]
         self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
         form = group.form
-        self.parting: Parting = form.parting if isinstance(form, LooseForm) else "one"
-        """Whether there are several joins for now."""
+        self.is_apart = isinstance(form, LooseForm) and form.is_apart
+        """Whether each query has a join for now."""
         self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
         """Whether all rows are kept for the longest window."""
         self.ends = self._ends(0), self._ends(1)
@@ -51,22 +49,11 @@ class Layout:
             ends: Iterable[int] = [one.end for one in form.slices]
         else:
             merged = self.group.joins[0].arrangement.ends[number]
-            ends = {self.size(member, number) for member in self.members} if merged is None else merged
+            ends = {member.size(number) for member in self.members} if merged is None else merged
         return [*sorted(end for end in ends if end < longest), longest]
 
     def longest(self, number: int) -> int:
-        return max(self.size(member, number) for member in self.members)
-
-    def size(self, member: Member, number: int) -> int:
-        """A member's window as an age of the side."""
-        return size_as_age(member, number, self.by_rows[number], self._rates[number])
-
-    def beside(self, number: int) -> list[Member]:
-        """The members with ROWS windows on a side where others have RANGE windows, shortest first."""
-        if self.by_rows[number]:
-            return []
-        found = [member for member in self.members if member.by_rows[number]]
-        return sorted(found, key=lambda member: member.size(number))
+        return max(member.size(number) for member in self.members)
 
     @property
     def runs(self) -> str:
@@ -76,8 +63,8 @@ class Layout:
             return strategy
         if self.parts:
             return "push-down"
-        if self.parting != "one":
-            return "unshared" if self.parting == "each" else "by kind"
+        if self.is_apart:
+            return "unshared"
         if self.keeps_all:
             return "pull-up"
         return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
@@ -100,19 +87,19 @@ class Layout:
     def taken(self, member: Member, number: int) -> tuple[int, int, int]:
         """First and last slice or part that a member takes, counted from 1, and how many there are."""
         if self.parts:
-            size = self.size(member, self.parts[0].side)
+            size = member.size(self.parts[0].side)
             first = next(at for at, part in enumerate(self.parts, 1) if part.up_to >= size)
             return first, len(self.parts), len(self.parts)
         ends = self.ends[number]
-        return 1, bisect_left(ends, self.size(member, number)) + 1, len(ends)
+        return 1, bisect_left(ends, member.size(number)) + 1, len(ends)
 
     def taken_text(self, member: Member, number: int) -> str:
         """The same in words, and where in the last slice its window ends."""
         first, last, of = self.taken(member, number)
         text = f"{self.noun} {first}" if first == last else f"{self.noun}s {first} to {last}"
-        size = self.size(member, number)
+        size = member.size(number)
         is_inside = not self.parts and self.ends[number][last - 1] > size
-        window = write_size(member.size(number), member.by_rows[number])
+        window = write_size(size, self.by_rows[number])
         until = f", {'the last ' if last > first else ''}up to {window}"
         return f"{text} of {of}{until if is_inside else ''}"
 

@@ -50,23 +50,14 @@ def seconds(size: int, by_rows: bool, rate: float) -> float:
 
 
 def is_by_rows(members: Sequence[Member], number: int) -> bool:
-    """Whether all windows of a side are ROWS windows, and ages are counted in rows."""
+    """Whether the windows of a side are ROWS windows, and ages are counted in rows."""
     return all(member.by_rows[number] for member in members)
-
-
-def size_as_age(member: Member, number: int, is_in_rows: bool, rate: float) -> int:
-    """A window as an age of its side: beside RANGE windows, a ROWS window as the microseconds it takes at the
-    stream's rate, to three digits."""
-    size = member.size(number)
-    if is_in_rows or not member.by_rows[number]:
-        return size
-    return max(1, round(float(f"{size / rate * 1e6:.3g}")))
 
 
 def windows_in_seconds(members: Sequence[Member], number: int, rate: float) -> list[float]:
     """The members' windows on a side."""
     is_in_rows = is_by_rows(members, number)
-    sizes = [size_as_age(member, number, is_in_rows, rate) for member in members]
+    sizes = [member.size(number) for member in members]
     known = {size: seconds(size, is_in_rows, rate) for size in set(sizes)}
     return [known[size] for size in sizes]
 
@@ -84,24 +75,6 @@ def workload_of(
     shares = [
         shares_of(members, side, [join.sides[number] for join in apart]) for number, side in enumerate(sides)
     ]
-    return loaded(members, estimate, shares)
-
-
-def workload_by_kinds(joins: Sequence[WindowJoin], estimate: JoinEstimate) -> Workload:
-    """The load of a common join whose members have a join for each combination of kinds of windows."""
-    members = [member for join in joins for member in join.members]
-    shares = []
-    for number in (0, 1):
-        found = expected_shares(members, number)
-        for join in joins if len(members) <= MAX_TAKERS else ():
-            found |= sampled_shares(join.members, join.sides[number])
-        shares.append(IndependentShares(found))
-    return loaded(members, estimate, shares)
-
-
-def loaded(
-    members: Sequence[Member], estimate: JoinEstimate, shares: Sequence[IndependentShares]
-) -> Workload:
     rates = estimate.left.rate, estimate.right.rate
     left_s, right_s = (windows_in_seconds(members, number, rate) for number, rate in enumerate(rates))
     queries = tuple(
@@ -168,14 +141,14 @@ def expected_share(predicate: Expression) -> float:
 def ends_in_units(
     ends_s: tuple[Sequence[float], Sequence[float]], join: WindowJoin, estimate: JoinEstimate
 ) -> Ends:
-    """Ends in seconds as the windows they stand for; beside RANGE windows, those of ROWS windows are none."""
+    """Ends in seconds as the windows they stand for."""
     rates = estimate.left.rate, estimate.right.rate
     found: list[tuple[int, ...]] = []
     for number, (ends, rate) in enumerate(zip(ends_s, rates, strict=True)):
         is_in_rows = is_by_rows(join.members, number)
-        sizes = {m.size(number) for m in join.members if m.by_rows[number] == is_in_rows}
+        sizes = {member.size(number) for member in join.members}
         windows = {seconds(size, is_in_rows, rate): size for size in sizes}
-        found.append(tuple(windows[end] for end in ends if end in windows))
+        found.append(tuple(windows[end] for end in ends))
     return found[0], found[1]
 
 
@@ -198,8 +171,7 @@ def ends_in_seconds(
 def still_there(ends: Ends, roster: Roster) -> Ends:
     """Ends without those at windows that no query has any more; always with the longest one."""
     found: list[tuple[int, ...] | None] = []
-    for own, sizes, by_rows in zip(ends, roster.sizes, roster.by_rows, strict=True):
-        windows = sizes if by_rows.all() else sizes[~by_rows]
+    for own, windows in zip(ends, roster.sizes, strict=True):
         if own is None:
             found.append(None)
         else:

@@ -2,8 +2,8 @@
 
 Joins share if they read the same streams and the index serves the same condition, however it was written and
 whichever stream came first. Windows, filters on either stream, filters on the pairs and what is selected may
-differ: they are each query's own. Some strategies keep rows by one measure of age, time or place in the
-stream: with these, windows must also be of the same kind.
+differ: they are each query's own. Rows are kept by one measure of age on each side, time or place in the
+stream: so windows must also be of the same kind there, RANGE or ROWS.
 """
 
 from __future__ import annotations
@@ -32,20 +32,15 @@ from penstock.optimizer.rewrite.match_condition import EXACT
 
 from .order_sides import order_sides
 
-ONE_MEASURE = ("push-down", "chain", "chain-cpu")  # strategies whose slices or parts have one measure of age
 MOST_FORMS = 1_000  # of a join of a stream with itself, of which one is the normal one
 
 
 @dataclass(frozen=True, slots=True)
 class JoinForm:
     """Which joins a query may share: with an owner, those nobody else is in; else those of the same strategy
-    and indexes, None where a query leaves them to the engine.
-
-    by_kind: RANGE and ROWS windows of a stream do not share.
-    """
+    and indexes, None where a query leaves them to the engine."""
 
     owner: str | None = None
-    by_kind: bool = False
     strategy: str | None = None
     indexes: Indexes | None = None
 
@@ -55,7 +50,6 @@ class JoinForm:
         owner = name if sharing == "unshared" else None
         return cls(
             owner,
-            owner is not None or sharing in ONE_MEASURE,
             None if sharing == usual[0] else sharing,
             None if indexes == usual[1] else indexes,
         )
@@ -89,10 +83,9 @@ def share_join(node: JoinNode, form: JoinForm) -> MemberNode:
         if band == EQUALITY:
             keys.sort(key=lambda pair: (spelled(pair[0]), spelled(pair[1])))
         names = streams[::-1] if swapped else streams
-        kinds = (one.window.kind, two.window.kind) if form.by_kind else (None, None)
         indexes = form.indexes[::-1] if swapped and form.indexes is not None else form.indexes
-        left = CommonSide(names[0], kinds[0], tuple(a for a, _ in keys))
-        right = CommonSide(names[1], kinds[1], tuple(b for _, b in keys))
+        left = CommonSide(names[0], one.window.kind, tuple(a for a, _ in keys))
+        right = CommonSide(names[1], two.window.kind, tuple(b for _, b in keys))
         condition = band.mirrored() if swapped and band is not None else band
         common = CommonJoin(left, right, condition, form.owner, form.strategy, indexes)
         members = tuple(MemberSide(side.window, side.predicate, side.columns) for side in (one, two))
@@ -172,7 +165,7 @@ def normal_order(common: CommonJoin) -> tuple[object, ...]:
     band = common.condition
     bounds = () if band is None else bounds_of(band)
     return (
-        *((side.stream, side.kind or "", tuple(map(spelled, side.keys))) for side in common.sides),
+        *((side.stream, side.kind, tuple(map(spelled, side.keys))) for side in common.sides),
         bounds,
         tuple(kind or "" for kind in common.indexes or ()),
     )

@@ -228,15 +228,6 @@ def in_shelves(
     return StrategyCost(sum(rows for rows, _ in found), cores, note)
 
 
-def pairs_met(load: Workload) -> float:
-    """Pairs per second that one join finds."""
-    pairs = 0.0
-    for side in load.sides:
-        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
-        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
-    return pairs
-
-
 def dealing_cores(load: Workload, weights: Weights) -> float:
     """Cores for telling who takes a row, and for dealing out the pairs that one join finds among queries that
     are given them.
@@ -246,7 +237,10 @@ def dealing_cores(load: Workload, weights: Weights) -> float:
     """
     if len(set(zip(*(side.numbers.tolist() for side in load.asked), strict=True))) == 1:
         return 0.0
-    pairs = pairs_met(load)
+    pairs = 0.0
+    for side in load.sides:
+        met = (side.needed[:-1] - side.needed[1:]) * side.looked[1:]
+        pairs += side.prober_rate * side.rate * load.selectivity * float(met.sum())
     rates = load.left_rate, load.right_rate
     told = sum(
         rate if len(np.unique(asked.windows_s)) > 1 else rate / 2

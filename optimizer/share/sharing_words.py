@@ -7,10 +7,8 @@ from itertools import islice
 from typing import Any
 
 from penstock.engine.join_forms.group import Group
-from penstock.engine.members.member import Member
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.rows.write_times import write_duration
-from penstock.engine.shelves.shelf import Shelf
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 
 MOST_NAMES = 4
@@ -34,26 +32,6 @@ def write_range(start: int, end: int, by_rows: bool) -> str:
     number, unit = low.split(" ", 1)
     is_same = start == 0 or unit.removesuffix("S") == high.partition(" ")[2].removesuffix("S")
     return f"[{number if is_same else low}, {high})"
-
-
-def kinds_of(member: Member) -> str:
-    """Which kinds of windows it has, left and right."""
-    return " and ".join("ROWS" if by_rows else "RANGE" for by_rows in member.by_rows)
-
-
-def rows_line(members: Sequence[Member], number: int, age: int) -> str:
-    """Who has ROWS windows on a side beside RANGE windows, and the age that the longest is reckoned as."""
-    said = dict.fromkeys(f"{one.query} {write_size(one.size(number), by_rows=True)}" for one in members)
-    reckoned = f"at this rate the longest is {write_duration(age)}, as which ages below reckon it"
-    return f"ROWS windows: {few(list(said))}; {reckoned}"
-
-
-def write_lifetime(shelf: Shelf, by_rows: bool) -> str:
-    """How long the rows of a shelf stay: until they are too old in time and by place."""
-    if not shelf.rows:
-        return write_size(shelf.lifetime, by_rows)
-    rows = write_size(shelf.rows, by_rows=True)
-    return f"{write_size(shelf.lifetime, by_rows)} or {rows}" if shelf.lifetime else rows
 
 
 def counted(count: int, noun: str, plural: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import penstock
 from penstock.engine.joins import join as join_module
 from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement, Parting
+from penstock.engine.members.arrangement import Arrangement
 from penstock.optimizer.share.arrange_joins import Arranger
 
 CREATE = """
@@ -20,19 +19,15 @@ CREATE STREAM b (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR)
 """
 
 
-def part_always(patch: pytest.MonkeyPatch, partings: Sequence[Parting]) -> None:
-    """Joins of several queries part as soon as they may, in the first of these ways that they can, and are
-    looked at as often."""
+def part_always(patch: pytest.MonkeyPatch) -> None:
+    """Joins of several queries with RANGE windows part as soon as they may, and are looked at as often."""
     arrange = Arranger.__call__
 
     def apart(self: Arranger, join: WindowJoin) -> Arrangement:
-        can = {"kinds": join.roster.is_mixed, "each": len(join.members) > 1, "one": True}
-        parting = next(one for one in (*partings, "one") if can[one])
-        return replace(arrange(self, join), parting=parting)
+        may = len(join.members) > 1 and not any(side.by_place for side in join.sides)
+        return replace(arrange(self, join), apart=may)
 
     patch.setattr(Arranger, "__call__", apart)
-    patch.setattr(Arranger, "prefers_kinds", lambda self, join: "kinds" in partings)
-    patch.setattr(Arranger, "stays_by_kinds", lambda self, joins: "kinds" in partings)
     patch.setattr(join_module, "QUIET_ROWS", 0)
 
 

@@ -1,6 +1,6 @@
 """A join that runs together or apart gives what one that is always together gives, whoever comes and goes.
 
-Apart: a join for each query, or one for each combination of kinds of windows, RANGE and ROWS.
+Apart: a join for each query.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from joins_apart import CREATE, feed, part_always
 
 import penstock
 from penstock.engine.flow.scheduler import Shuffled
-from penstock.engine.join_forms import loose_form
-from penstock.engine.members.arrangement import Parting
 from penstock.query import EPOCH, NEVER
 
 FILTERS = ["", " AND a.v > 1", " AND a.v <= 1 AND b.v = 2", " AND b.v < 3", " AND a.s || b.s <> 'xy'"]
@@ -136,42 +134,6 @@ def asks(*windows: str) -> list[Any]:
 
 
 RANGE_8, ROWS_1, ROWS_2, ROWS_5 = WINDOWS[7], WINDOWS[8], WINDOWS[9], WINDOWS[11]
-IN_AN_INSTANT = [  # rows of a and b at 1, more of them after one has come who reads other columns
-    ("a", [(1, 0, 1), (0, 0, 2)]),
-    ("b", [(0, 0, 1)]),
-    ("add", (WINDOWS[3], FILTERS[0], COLUMNS[1], False)),
-    ("a", [(0, 0, 3)]),
-    ("b", [(2, 0, 1)]),
-    ("a", [(0, 0, 1), (2, 0, 1)]),
-    ("b", [(1, 0, 1)]),
-]
-BEFORE_IT_IS_FULL = [  # one that lacks rows, and another that comes before it has them all
-    ("a", SOME),
-    ("b", SOME),
-    ("add", (ROWS_5, FILTERS[1], COLUMNS[1], False)),
-    ("a", [(1, 0, 3)]),
-    ("add", (ROWS_2, FILTERS[1], COLUMNS[2], False)),
-    ("a", SOME),
-    ("b", SOME),
-    ("a", SOME),
-    ("b", SOME),
-]
-KEPT_BY_OTHERS = [  # the rows of a window of 5 are there, in the join of RANGE windows
-    ("a", SOME),
-    ("b", [(0, k, k) for _, k, _ in SOME]),
-    ("add", (ROWS_5, FILTERS[0], COLUMNS[0], False)),
-    ("a", SOME[:2]),
-    ("b", SOME[:2]),
-]
-OTHER_BIRTHS = [  # with ROWS windows, one that does not take older rows; then one with RANGE windows
-    ("a", [(1, 0, 1)] * 4),
-    ("b", [(1, 0, 1)] * 4),
-    ("add", (ROWS_2, FILTERS[0], COLUMNS[1], False)),
-    ("a", [(1, 0, 1)] * 2),
-    ("b", [(1, 0, 1)] * 2),
-    ("add", (WINDOWS[3], FILTERS[0], COLUMNS[2], False)),
-    *[(stream, [(1, 0, 1)] * 2) for stream in "abab"],
-]
 PLACES_OF_ROWS = [  # that came together from joins of RANGE windows are known to one with ROWS windows
     ("a", [(0, 0, 0)]),
     ("b", [(0, 0, 0)]),
@@ -204,95 +166,35 @@ AHEAD_OF_THE_OTHER = [  # rows at 0 lack columns that the last one reads; a has 
 
 @given(
     st.lists(STEP, max_size=16), st.lists(QUERY, min_size=2, max_size=4), st.integers(0, 99),
-    st.sampled_from([("each",), ("kinds",), ("kinds", "each")]),
 )  # fmt: skip
 @example(
     ALTERED,
     [(WINDOWS[2], FILTERS[0], COLUMNS[0], False), (WINDOWS[4], FILTERS[1], COLUMNS[0], True)],
     0,
-    ("each",),
 )
-@example(IN_AN_INSTANT, asks(RANGE_8, ROWS_2), 0, ("kinds",))
-@example(BEFORE_IT_IS_FULL, asks(RANGE_8, ROWS_1), 0, ("kinds",))
-@example(OTHER_BIRTHS, asks(RANGE_8, ROWS_5), 0, ("kinds",))
-@example(KEPT_BY_OTHERS, asks(RANGE_8, ROWS_1), 0, ("kinds",))
-@example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1, ROWS_2), 0, ("each",))
-@example(AHEAD_OF_THE_OTHER, asks(WINDOWS[0], WINDOWS[0]), 0, ("kinds", "each"))
-@example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0, ("each",))
-def test_apart_is_as_good_as_together(
-    steps: list[Any], first: list[Any], seed: int, partings: tuple[Parting, ...]
-) -> None:
+@example(AHEAD_OF_WHO_STAYS, asks(WINDOWS[0], ROWS_1, ROWS_2), 0)
+@example(AHEAD_OF_THE_OTHER, asks(WINDOWS[0], WINDOWS[0]), 0)
+@example(PLACES_OF_ROWS, asks(WINDOWS[0], WINDOWS[0]), 0)
+def test_apart_is_as_good_as_together(steps: list[Any], first: list[Any], seed: int) -> None:
     """With ROWS windows, one that comes late may find rows of the instant in which it comes still waiting."""
     steps = [*(("add", query) for query in first), *steps]
     has_rows = any("ROWS" in str(what) for kind, what in steps if kind in ("add", "alter"))
     expected = run("mem-opt", steps, seed % 2)
     with pytest.MonkeyPatch.context() as patch:
-        part_always(patch, partings)
+        part_always(patch)
         assert_same(run("auto", steps, seed), expected, not has_rows)
-
-
-KINDS = [WINDOWS[:8], WINDOWS[8:12], WINDOWS[12:13], WINDOWS[13:]]
-
-
-@st.composite
-def visits(draw: st.DrawFn) -> list[Any]:
-    """Steps in which queries whose windows are of other kinds than those of who stays come and go."""
-
-    def some(step: st.SearchStrategy[Any], most: int = 3) -> list[Any]:
-        return draw(st.lists(step, max_size=most))
-
-    def come(windows: list[str]) -> list[Any]:
-        asked = QUERY.map(lambda query: (draw(st.sampled_from(windows)), *query[1:]))
-        return [("add", query) for query in draw(st.lists(asked, min_size=1, max_size=2))]
-
-    home = draw(st.sampled_from(KINDS))
-    steps = come(home)
-    for _ in range(draw(st.integers(1, 4))):
-        strangers = come(draw(st.sampled_from([kind for kind in KINDS if kind is not home])))
-        steps += [*some(PUSH), *strangers, *some(STEP, 1), *some(PUSH), ("pass", None)]
-        steps += [("drop", -1)] * len(strangers)
-    return [*steps, *some(PUSH)]
-
-
-@given(visits(), st.integers(0, 99))
-def test_the_only_ones_of_their_kinds_come_and_go(steps: list[Any], seed: int) -> None:
-    """The join of those who stay goes on as it is."""
-    expected = run("mem-opt", steps, seed % 2)
-    with pytest.MonkeyPatch.context() as patch:
-        part_always(patch, ("kinds",))
-        assert_same(run("auto", steps, seed), expected, is_strict=False)
-
-
-def test_joins_by_kind_come_together_when_that_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some times as many rows as had come when they parted, members think it over."""
-    partings: list[Parting] = ["kinds"]
-    part_always(monkeypatch, partings)
-    monkeypatch.setattr(loose_form, "RETHINK", 2)
-    engine = penstock.Engine()
-    engine.execute(CREATE)
-    for window in ("5 SECONDS", "50 ROWS"):
-        engine.query(f"SELECT a.k FROM a, b WHERE a.k = b.k WINDOW {window}")
-    rng = np.random.default_rng(3)
-    feed(engine, 1, rng, 20)
-    (group,) = engine._runtime.groups.values()
-    assert len(group.joins) == 2
-    partings[:] = ["one"]
-    for _ in range(3):
-        engine._adapter.look_at_plans()
-        feed(engine, 2, rng, 20)
-    assert len(group.joins) == 1
 
 
 def test_one_comes_when_all_who_were_apart_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing comes in between: what is there is what the last of them had."""
-    part_always(monkeypatch, ["kinds"])
+    part_always(monkeypatch)
     engine = penstock.Engine()
     engine.execute(CREATE)
     text = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW"
-    apart = [engine.query(f"{text} {window}") for window in ("5 SECONDS", "50 ROWS")]
+    apart = [engine.query(f"{text} {window}") for window in ("5 SECONDS", "6 SECONDS")]
     rng = np.random.default_rng(3)
     feed(engine, 1, rng, 20)
-    late = engine.query(f"{text} 20 ROWS")
+    late = engine.query(f"{text} 4 SECONDS")
     for query in apart:
         query.drop()
     feed(engine, 1, rng, 20)

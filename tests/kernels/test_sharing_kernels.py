@@ -15,7 +15,6 @@ from penstock.engine.indexes.index import Probes
 from penstock.engine.kernels.joins.bounds import first_within, precede
 from penstock.engine.kernels.joins.cells import add_pairs
 from penstock.engine.kernels.joins.pairs import ROW_BITS, gather_shelf, take_pairs_of
-from penstock.engine.kernels.joins.place_leaves import place_leaves
 from penstock.engine.kernels.joins.slices import build_slices
 from penstock.engine.members.cell_counts import CellCounts
 from penstock.engine.rows.buffer import RowBuffer
@@ -198,15 +197,3 @@ def test_hash_counts_by_slice_and_cell(
         wanted = by_cell if in_cells else expected
         assert {at: n for at, n in enumerate(histogram.tolist()) if n} == dict(wanted)
         index._check()
-
-
-@pytest.mark.twin("place_leaves.place_leaves")
-@given(TIMES, TIMES, st.integers(0, 4), st.sets(st.integers(1, 9)).map(sorted), st.data())
-def test_place_leaves(
-    ts: NDArray, come_ts: NDArray, come: int, sizes: list[int], data: st.DataObject
-) -> None:
-    places = np.array([data.draw(st.integers(-(1 << 61), come + 12)) for _ in ts], np.int64)
-    leaves = np.empty(len(ts), np.int32)
-    place_leaves(ts, places, come_ts, come, np.array(sizes, np.int64), leaves)
-    ages = [come + sum(come_ts <= now) - 1 - int(place) for now, place in zip(ts, places, strict=True)]
-    assert leaves.tolist() == [sum(age >= size for size in sizes) for age in ages]

@@ -25,7 +25,6 @@ import penstock
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
 from penstock.engine.indexes.build import INDEX_KINDS
 from penstock.engine.members.query_index import QueryIndex
-from penstock.optimizer.share.share_joins import ONE_MEASURE
 from penstock.query import EPOCH, NEVER
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu", "unshared"]
@@ -300,8 +299,7 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
     engine.query("SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.id")
     groups = engine._runtime.groups
     sizes = sorted(len(group.members) for group in groups.values())
-    by_kind = strategy in ONE_MEASURE
-    assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5] if by_kind else [1, 6])
+    assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

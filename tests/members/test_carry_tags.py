@@ -30,7 +30,6 @@ import penstock
 from penstock.engine.expressions.evaluate import Rows
 from penstock.engine.expressions.expression import Column, Expression, conjunction, conjuncts
 from penstock.engine.members import dimension as dimension_module
-from penstock.engine.members.arrangement import Parting
 from penstock.engine.members.dimension import Dimension
 from penstock.engine.members.known_tags import Known, tags_of
 from penstock.engine.members.lineage import Lineage, Tags
@@ -169,8 +168,8 @@ CREATE STREAM y (ts TIMESTAMP, id BIGINT, k BIGINT, v DOUBLE, s VARCHAR)
 NAMES = ["ts", "id", "k", "v", "s"]
 ID = Column(SqlType.BIGINT, 1, "id")
 WAITING = 5  # rows of x for which y has not come far enough
-APART: dict[str, tuple[Parting, ...]] = {"apart": ("each",), "by kind": ("kinds",)}
-SHARED = ["auto", *APART, "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
+APART = "apart"
+SHARED = ["auto", APART, "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
 
 
 class Looks:
@@ -210,10 +209,7 @@ class Scene:
     """An engine with two streams; rows of x have even ids, those of y odd ones."""
 
     def __init__(self, strategy: str) -> None:
-        self.engine = penstock.Engine(sharing="auto" if strategy in APART else strategy)
-        self.kinds = [" SECONDS", "0 ROWS"] if strategy == "by kind" else [" SECONDS"]
-        """Of windows, in turn; ten rows a second come."""
-        self.asked = 0
+        self.engine = penstock.Engine(sharing="auto" if strategy == APART else strategy)
         self.engine.execute(CREATE)
         self.came = 0
         self.values: list[float] = []
@@ -222,9 +218,7 @@ class Scene:
 
     def query(self, where: str, seconds: int, counting: bool = False) -> penstock.Query:
         text = f"SELECT x.id, y.id AS yid, x.v, y.v AS w, x.s FROM x, y WHERE x.k = y.k{where}"
-        window = f"{seconds}{self.kinds[self.asked % len(self.kinds)]}"
-        self.asked += 1
-        return self.engine.query(f"{text} WINDOW {window}", count_only=counting)
+        return self.engine.query(f"{text} WINDOW {seconds} SECONDS", count_only=counting)
 
     def push(self, rows: int) -> None:
         """Rows of both, x ahead of y by a few: those wait."""
@@ -246,8 +240,8 @@ def strategy(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def looks(strategy: str) -> Iterator[Looks]:
     with pytest.MonkeyPatch.context() as patch:
-        if strategy in APART:
-            part_always(patch, APART[strategy])
+        if strategy == APART:
+            part_always(patch)
         yield Looks(patch)
 
 
@@ -282,8 +276,7 @@ def test_nothing_is_looked_at_twice(strategy: str, looks: Looks, counting: bool)
 
 
 def test_a_newcomer_has_its_own_looked_at(strategy: str, looks: Looks) -> None:
-    """Rows between two constants of others that its own constant parts, and conditions that nobody had. Of
-    rows that joins by kind have each for itself, each of them may look."""
+    """Rows between two constants of others that its own constant parts, and conditions that nobody had."""
     scene = Scene(strategy)
     for asked, seconds in ((" AND x.v > 3", 30), (" AND x.v > 7", 20), (" AND y.v < 5", 25)):
         scene.query(asked, seconds)
@@ -297,9 +290,8 @@ def test_a_newcomer_has_its_own_looked_at(strategy: str, looks: Looks) -> None:
     seen_again = again.pop("v of x")
     assert parted & stored <= seen_again <= parted
     (new,) = {what for what in looks.seen if what not in before}
-    copies = again.pop(new)
+    assert not again.pop(new), "rows that are kept once"
     assert not any(again.values()), "what others asked for"
-    assert not copies or strategy == "by kind", "rows that are kept once"
 
 
 def test_tags_take() -> None:

@@ -58,7 +58,6 @@ def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]
         roster._check()
         assert roster.members == members
         assert roster.is_selective == any(len({m.predicates[n] for m in members}) > 1 for n in (0, 1))
-        assert roster.is_mixed == any(len({m.by_rows[n] for m in members}) > 1 for n in (0, 1))
         some = roster.take(roster.counting)
         assert some.members == [member for member in members if member.counting]
         assert np.array_equal(some.sizes.T, [m.sizes for m in some.members] or np.empty((0, 2)))

@@ -32,14 +32,14 @@ SELF_CONTAINED = {
     "engine.members.member_sets.MemberSets",
     # No kernel follows what is in them: numpy reads them, which looks for itself.
     "engine.flow.delays.Delays", "engine.members.dimension.Comparisons", "engine.members.dimension.Dimension",
-    "engine.shelves.coverage.Elsewhere", "engine.results.held_memory.HeldView", "engine.rows.store.Viewed",
+    "engine.results.held_memory.HeldView", "engine.rows.store.Viewed",
     "optimizer.explain.explain_many.ManyLayout", "engine.hopping.ticks.Ticks",
 }  # fmt: skip
 NOT_LOOKED_AT = {
     # Types and dimensions are sure, values are not: to be done.
     "engine.changes.aggregates.CountValues", "engine.changes.groups.Changes",
     "engine.members.lineage.Demand", "engine.members.lineage.Tags",
-    "engine.changes.change_join.Work", "engine.changes.expire._Work", "engine.joins.held_pairs.Held",
+    "engine.changes.change_join.Work", "engine.changes.expire._Work",
     "engine.panes.pane_aggregate.Progressions",
     "engine.selects.shared_select.SharedSelect", "engine.selects.shared_window_select.SharedWindowSelect",
     "engine.chain.slice_run.SliceRun", "engine.windows.tell_partitions.PartitionTeller",
