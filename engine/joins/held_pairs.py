@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.flow.operator import Counters
 from penstock.engine.members.member import Member
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import Batch
 from penstock.engine.shelves.side import Side
 
@@ -31,6 +32,12 @@ class Held(NamedTuple):
 
     places: Places
     pairs: Batch | None
+
+    def _check_restored(self) -> None:
+        lengths = {len(places) for places in self.places if places is not None}
+        expect(
+            len(lengths) <= 1 and (self.pairs is None or {self.pairs.length} == lengths), "places of pairs"
+        )
 
 
 class HeldPairs:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ MAX_PAIRS = 1 << 30  # counted between two settles: no counter, and no sum of co
 
 class CellCounts:
     """Counters for members with windows int64[2, M] and, on each side, an interval of leaves."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_cells", "_memory")
 
     def __init__(
         self,

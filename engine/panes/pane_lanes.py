@@ -21,6 +21,7 @@ as its block is joined. A window is its edge's extreme and those of the blocks b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ NOTHING = kernels.NOTHING
 
 class Counts:
     """Rows per slot since ever, and at each edge."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("totals",)
 
     def __init__(self) -> None:
         self.totals = np.zeros(0, np.int64)
@@ -93,6 +96,8 @@ class Counts:
 class Sums:
     """Exact sums per slot (see kernels/changes/exact_sum.py): digits in words that wrap around, so that the
     difference of two moments is exact as well."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_totals",)
 
     def __init__(self, doubles: bool) -> None:
         self.doubles = doubles
@@ -236,6 +241,8 @@ class Block:
 class Extremes:
     """The greatest code per slot, of each pane and from each edge on; `flip` -1: the least."""
 
+    _owned: ClassVar[tuple[str, ...]] = ("pane",)
+
     def __init__(self, doubles: bool, smallest: bool) -> None:
         self.doubles = doubles
         self.flip = -1 if smallest else 0
@@ -346,6 +353,8 @@ class Extremes:
 
 class TextExtremes(Extremes):
     """The same of texts: by slot the place of the greatest among those that are kept."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("pane", "_behind")
 
     def __init__(self, texts: PaneTexts, smallest: bool) -> None:
         super().__init__(False, False)

@@ -120,7 +120,8 @@ class Mutator:
         for _ in range(dice.choice([1, 1, 1, 2])):
             change = dice.choice(
                 [self.value, self.value, self.value, self.number, self.number, self.array, self.array,
-                self.array, self.array, self.place, self.header, self.bytes, self.kind, self.lengths]
+                self.array, self.array, self.place, self.shared, self.header, self.bytes, self.kind,
+                self.lengths]
             )  # fmt: skip
             with contextlib.suppress(LookupError, TypeError, ValueError, OverflowError, AttributeError):
                 # the change before may have left nothing to change
@@ -229,6 +230,17 @@ class Mutator:
             one[4] = dice.choice([*ODD, one[4] + 8, one[4] - 8, one[4] + 1])
         else:
             one[5] = not one[5]
+        return f"{was} -> {one}"
+
+    def shared(self, parts: Parts, dice: random.Random) -> str:
+        """An array where another one is, or a part of it."""
+        arrays = [one for one in parts.header["arrays"] if one[3] >= 0 and 0 not in one[1]]
+        one = dice.choice(arrays)
+        other = dice.choice([each for each in arrays if each[0] == one[0] and each is not one])
+        was = str(one)
+        one[3:5] = other[3:5]
+        if dice.random() < 0.5:
+            one[1:3] = list(other[1]), None if other[2] is None else list(other[2])
         return f"{was} -> {one}"
 
     def header(self, parts: Parts, dice: random.Random) -> str:
