@@ -31,6 +31,7 @@ from penstock.engine.restoring.restorable import Restorable, Unknown, is_callabl
 from penstock.engine.rows.array_memory import ArrayMemory, Buffer, made_dtype
 from penstock.engine.rows.buffer import RowBuffer
 
+from .arrow_stream import read_table
 from .object_graph import CONTAINERS, PLURALS, Record, has_own_state, is_value
 from .own_arrays import OwnArrays, is_in_one_piece
 
@@ -352,8 +353,7 @@ class Build:
             return schema if kind == "schema" else schema.field(0).type
         if not 0 <= record[1] < len(self._buffers):
             raise Unknown(f"Expected one of {len(self._buffers)} buffers, found `{record[1]}`")
-        table = pa.ipc.open_stream(pa.py_buffer(bytes(self._buffers[record[1]]))).read_all()
-        table.validate(full=True)
+        table = read_table(bytes(self._buffers[record[1]]))
         match kind:
             case "table":
                 return table

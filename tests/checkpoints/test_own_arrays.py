@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.checkpoints import checkpoint
+from penstock.engine.checkpoints.arrow_stream import read_table
 from penstock.engine.checkpoints.object_builder import Build
 from penstock.engine.checkpoints.object_graph import Walk
 from penstock.engine.indexes.hash import HashIndex
@@ -106,3 +107,26 @@ def test_what_was_compressed_is_as_long_as_it_says(length: int) -> None:
     assert bytes(checkpoint.unpack(memoryview(stored), 1000)) == bytes(1000)
     with pytest.raises(ValueError, match="expected"):
         checkpoint.unpack(memoryview(stored), length)
+
+
+def stream_of(table: pa.Table, compression: str | None) -> bytes:
+    out = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(out, table.schema, options=options) as to:
+        to.write_table(table)
+    return bytes(out.getvalue().to_pybytes())
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1000])
+def test_arrow_data_is_not_compressed(rows: int) -> None:
+    """A few bytes could be said to be as many as the machine has room for."""
+    table = pa.table({"a": pa.array(range(rows), pa.int64()), "b": pa.array(["x"] * rows)})
+    assert read_table(stream_of(table, None)).equals(table)
+    for compression in ("lz4", "zstd"):
+        if rows:
+            with pytest.raises(ValueError, match="compressed"):
+                read_table(stream_of(table, compression))
+    coded = pa.table({"a": pa.array(["x"] * rows).dictionary_encode()})
+    if rows:
+        with pytest.raises(ValueError, match="compressed"):
+            read_table(stream_of(coded, None))
