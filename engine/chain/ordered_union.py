@@ -33,7 +33,7 @@ from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
 class OrderedUnion(Stateless):
     """Merges by the slices' promises."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("_windows", "since")
+    _owned: ClassVar[tuple[str, ...]] = ("_windows",)
 
     def __init__(self, member: Member, sides: tuple[Side, Side], name: str) -> None:
         self.name = name

@@ -37,7 +37,7 @@ PAIRS = 1_024
 class SliceRun:
     """Slices in order of age; each knows the run it is in."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("_flows", "_queues", "_pairs", "_met", "_regions", "_ranges")
+    _owned: ClassVar[tuple[str, ...]] = ("_flows", "_met", "_regions")
 
     def __init__(self, slices: Sequence[SliceJoin], sides: tuple[Side, Side], tally: SliceTally) -> None:
         self.slices = list(slices)

@@ -25,7 +25,7 @@ from penstock.engine.restoring.in_order import expect, within
 class SliceTally:
     """Counters between the ends of slices and windows."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("_places", "counts")
+    _owned: ClassVar[tuple[str, ...]] = ("counts",)
 
     def __init__(self) -> None:
         self.has_pairs = False

@@ -133,7 +133,7 @@ class CountValues:
 class Sum:
     """SUM and AVG, exact; `signs` has the events' signs. All groups' digits are those of the same bits."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_sums")
+    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_read", "_sums")
 
     def __init__(self, argument: Argument, signs: Argument | Distinct, average: bool) -> None:
         self._argument = argument

@@ -10,7 +10,6 @@ the AND of two rows' bits and of those of its slice of age; pairs that nobody ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,6 @@ Dealt = tuple[Member, NDArray, NDArray, NDArray]
 
 class Dealer:
     """For these members."""
-
-    _owned: ClassVar[tuple[str, ...]] = ("_by_age", "_ends")
 
     def __init__(self, roster: Roster) -> None:
         self._members = roster.members

@@ -82,7 +82,7 @@ class QueryIndex:
     dimensions and words are 0 (left) or 1.
     """
 
-    _owned: ClassVar[tuple[str, ...]] = ("_checked", "_counts", "_hits", "_histograms", "_ranks", "_tree")
+    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_hits", "_histograms")
 
     def __init__(
         self,

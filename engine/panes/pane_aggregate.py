@@ -69,7 +69,7 @@ class Progressions:
 class PaneAggregate:
     """Runs the aggregates of all its members."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("_hop", "_next_hop", "_origin", "_promised", "_size")
+    _owned: ClassVar[tuple[str, ...]] = ("_next_hop", "_promised")
 
     def __init__(
         self,

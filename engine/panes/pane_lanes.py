@@ -227,6 +227,16 @@ class Block:
         self.from_edges.has_sparse |= other.from_edges.has_sparse
         self.rank += 1
 
+    def take_memory(self) -> None:
+        """Have arrays that nobody else has, as they are written to; of what was restored."""
+        marks, total = self.from_edges.found, self.total
+        self.total = total.copy()
+        for edge, one in marks.items():
+            if isinstance(one, Sparse):
+                marks[edge] = Sparse(one.slots, one.values.copy())
+            else:
+                marks[edge] = self.total if one is total else one.copy()
+
     @property
     def arrays(self) -> list[NDArray]:
         """All that is kept, each array once."""
@@ -348,13 +358,14 @@ class Extremes:
         for block in self._blocks:
             expect(len(block.total) <= used and block.total.ndim == 1, "extremes of slots in use")
             block.from_edges.check_slots(used, ())
+            block.take_memory()
             rising(-np.array(list(block.from_edges.found), np.int64), "edges, latest first,")
 
 
 class TextExtremes(Extremes):
     """The same of texts: by slot the place of the greatest among those that are kept."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("pane", "_behind")
+    _owned: ClassVar[tuple[str, ...]] = ("pane",)
 
     def __init__(self, texts: PaneTexts, smallest: bool) -> None:
         super().__init__(False, False)

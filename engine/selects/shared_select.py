@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -158,8 +158,6 @@ class Directory:
 
 class SharedSelect(Stateless):
     """Stateless but for counts: what comes in goes out at once."""
-
-    _owned: ClassVar[tuple[str, ...]] = ("_entries", "_no_ages")
 
     def __init__(self, queue: Queue, name: str, on_failure: Callable[[Share, Exception], None]) -> None:
         self.name = name

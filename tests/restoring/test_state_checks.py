@@ -19,10 +19,12 @@ from penstock.engine.hopping.ticks import Ticks
 from penstock.engine.hopping.whole_join import WholeJoin
 from penstock.engine.intake.ingest import StreamSchema
 from penstock.engine.joins.held_pairs import Held
+from penstock.engine.members.cell_counts import CellCounts
 from penstock.engine.members.dimension import Dimension
 from penstock.engine.members.known_tags import Known
 from penstock.engine.members.lineage import Demand, Lineage, Tags
 from penstock.engine.panes.pane_aggregate import PaneAggregate, Progressions
+from penstock.engine.panes.pane_lanes import Extremes
 from penstock.engine.restoring.in_order import Disorder
 from penstock.engine.restoring.restorable import restorable
 from penstock.engine.rows.batch import Batch
@@ -242,6 +244,35 @@ def test_ages_and_entries_are_room_that_is_made_anew() -> None:
     select._no_ages, select._entries = np.full(9, 1 << 40), np.zeros((1, 9), np.int32)
     select._check_restored()
     assert not len(select._no_ages) and select._entries.shape == (2, 0)
+
+
+@pytest.mark.parametrize("windows", [[[3, 5], [3, 5]], [[3, 5], [5, 2]]])
+def test_cells_are_counted_in_memory_of_their_own(windows: list[list[int]]) -> None:
+    """In the same for both sides if their windows are alike."""
+    leaves = np.zeros((2, 2), np.int32)
+    cells = CellCounts(np.array(windows), leaves, leaves, (1, 1))
+    cells._cells[0][0, 0, 1] = 7
+    before = cells._cells[0]
+    cells._check_restored()
+    assert not np.shares_memory(before, cells._cells[0]) and np.array_equal(before, cells._cells[0])
+    assert (cells._cells[0] is cells._cells[1]) is (windows[0] == windows[1])
+    assert all(map(np.shares_memory, cells._cells, cells._memory))
+    cells._high = cells._high.astype(str)
+    with pytest.raises(Disorder):
+        cells._check_restored()
+
+
+def test_extremes_are_kept_in_memory_of_their_own() -> None:
+    extremes = Extremes(doubles=False, smallest=False)
+    for edge in range(5):
+        extremes.add(np.zeros(1, np.int32), np.array([edge]), np.empty(0, np.uint8), 0, 1, 1)
+        extremes.mark(edge, 1)
+    before = [one for block in extremes._blocks for one in block.arrays]
+    extremes.check_slots(1)
+    after = [one for block in extremes._blocks for one in block.arrays]
+    assert len(before) == len(after) and all(map(np.array_equal, before, after))
+    assert not any(np.shares_memory(one, other) for one in before for other in after)
+    assert extremes.since(1, 1)[0].tolist() == [4]
 
 
 def test_texts_that_overlap_are_not_looked_at_time_and_again() -> None:
