@@ -168,7 +168,7 @@ class Table:
             case AnyType():
                 return self._open(path, "anything")
             case CallableType() if not self._is_open:
-                return joined([*self._more(path), "callable"])
+                return joined([*self._more(path), *self._calls_of(path)])
             case Instance():
                 return self._name(kind, path)
         return self._open(path)
@@ -210,9 +210,15 @@ class Table:
     def _array(self, kind: Instance, path: str) -> str:
         dtype, ndim = dtype_of(kind), ndim_of(kind)
         found = [f"array({dtype}, {ndim})"] if dtype and ndim else []
-        if found or not self._is_open:
-            return joined(found or ["array"])
-        return self._open(f"{path}[]", "array")
+        if found or self._is_open:
+            return joined(found) if found else self._open(f"{path}[]", "array")
+        return joined(self._more(f"{path}[]") or ["array"])
+
+    def _calls_of(self, path: str) -> list[str]:
+        """What was met under this name, in this class or another: attributes of one name are called alike."""
+        name = attribute_of(path)
+        alike = [key for key in self._seen if attribute_of(key) == name] if name else [path]
+        return [text for key in alike for text in self._more(key) if text.startswith("call(")]
 
     def _open(self, path: str, unless: str = "never") -> str:
         """What was met in engines; `unless` there were none."""
@@ -275,6 +281,12 @@ class Table:
                 yield full.removeprefix(PACKAGE)
                 for name, kind in sorted(held.items()):
                     yield f"    {name}: {kind}"
+
+
+def attribute_of(path: str) -> str:
+    """The name of the attribute that a place belongs to; nothing for arguments of functions."""
+    name = path.partition(": ")[2].split(" ")[0]
+    return name if name.isidentifier() else ""
 
 
 def attributes(info: TypeInfo) -> Iterator[tuple[str, Type, bool]]:

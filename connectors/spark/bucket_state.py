@@ -22,6 +22,9 @@ import pyarrow as pa
 
 from penstock.api import Engine
 from penstock.connectors.push_steps import push_in_steps
+from penstock.engine.checkpoints.checkpoint import decompressed, unpack_values
+from penstock.engine.rows.array_memory import Buffer
+from penstock.engine.rows.errors import CheckpointError
 
 from .dropped import with_time
 from .pack_rows import from_blobs
@@ -90,10 +93,9 @@ class BucketState:
     def restore(self, time_columns: Mapping[str, str]) -> Engine:
         """The engine after the last step."""
         whole = b"".join(bytes(chunk) for (chunk,) in self._full.get())
-        size = int.from_bytes(whole[:SIZE_BYTES], "little")
-        engine = Engine.restore_bytes(pa.decompress(whole[SIZE_BYTES:], size, codec="lz4", asbytes=True))
+        engine = Engine.restore_bytes(unpacked(whole))
         for (entry,) in self._log.get():
-            Step(*msgpack.unpackb(entry)).run(engine, time_columns)
+            Step(*unpack_values(entry)).run(engine, time_columns)
             for query in engine.queries.values():
                 query.results()  # given already
         return engine
@@ -122,6 +124,15 @@ class BucketState:
         self._full.put([(whole[start : start + CHUNK_BYTES],) for start in chunks])
         self._log.clear()
         return len(whole)
+
+
+def unpacked(whole: bytes) -> Buffer:
+    """The checkpoint, with no more room made for it than what is compressed can fill."""
+    size = int.from_bytes(whole[:SIZE_BYTES], "little")
+    try:
+        return decompressed(whole[SIZE_BYTES:], size)
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"Expected a checkpoint in the state of a bucket: {error}") from None
 
 
 def is_too_long(head: Head, more_bytes: int) -> bool:

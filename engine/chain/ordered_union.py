@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ from .slice_pairs import ANY_HIGH, ANY_LOW, Asked, Pairs
 
 class OrderedUnion(Stateless):
     """Merges by the slices' promises."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_windows",)
 
     def __init__(self, member: Member, sides: tuple[Side, Side], name: str) -> None:
         self.name = name

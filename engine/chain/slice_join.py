@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +110,13 @@ class SliceState:
             live = self.live(side)
             rising(live[STATE_POS], "females")
             expect(bool((np.diff(live[STATE_ROW]) > 0).all()), "females, each once")
+        self.data, self.spans = self.data.copy(), self.spans.copy()  # a run lays them side by side anew
 
 
 class SliceJoin:
     """Joins what is in [start, end); `onward` leads to the next slice, or nowhere from the last."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_cursor", "_pairs", "_passed")
 
     def __init__(
         self,
@@ -360,6 +364,10 @@ class SliceJoin:
             assert 0 <= self._cursor[AT_FEMALE] <= int(self.state.spans[:, 1].max()), (
                 "probing beyond the state"
             )
+
+    def is_of(self, sides: tuple[Side, Side], tally: SliceTally) -> bool:
+        """Whether it joins these sides and counts there."""
+        return self._sides == sides and self.tally is tally
 
     def _check_restored(self) -> None:
         expect(0 <= self.start < self.end, "a slice")

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.chain.slice_join import NOBODY, PAIR_FIELDS, STATE_FIELDS, first_males
 from penstock.engine.kernels.chain.slice_run import RANGE_SLOTS, run_slices
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.side import Side
@@ -35,6 +36,8 @@ PAIRS = 1_024
 
 class SliceRun:
     """Slices in order of age; each knows the run it is in."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_flows", "_met", "_regions")
 
     def __init__(self, slices: Sequence[SliceJoin], sides: tuple[Side, Side], tally: SliceTally) -> None:
         self.slices = list(slices)
@@ -58,6 +61,24 @@ class SliceRun:
 
     def __getstate__(self) -> dict[str, object]:
         return without_scratch(self, "_queues", "_pairs")
+
+    def _check_restored(self) -> None:
+        """Ranges follow from the slices; states are laid side by side when there is something to work."""
+        slices = len(self.slices)
+        expect(
+            slices > 0 and [one.run for one in self.slices] == [(self, n) for n in range(slices)], "slices"
+        )
+        expect(all(one.is_of(self._sides, self._tally) for one in self.slices), "slices of one chain")
+        expect(self._flows.shape == (slices, 2) and self._regions.shape == (slices, 2), "slices of one run")
+        expect(self._spans.shape == (slices, 2, 2) and len(self._met) == 2, "both sides of each slice")
+        expect(self._since is None or len(self._since) == 2, "rows of both sides")
+        for n, slice_ in enumerate(self.slices):
+            place = self._tally.place(slice_.start)
+            found = slice_.start, slice_.end, *slice_.limits, place, slice_.is_apart
+            expect(self._ranges[n].tolist() == list(found), "ranges of slices")
+        self._states = np.empty(0, np.int64)
+        self._queues = room_for(QUEUE_ROOM), room_for(QUEUE_ROOM)
+        self._pairs = np.empty((PAIR_FIELDS, PAIRS), np.int64)
 
     def work(self, number: int) -> bool:
         """Work what waits before a slice, in it and in all after it; False if they must be worked apart."""

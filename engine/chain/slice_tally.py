@@ -11,6 +11,7 @@ window. Members are told when somebody asks, and before any of them comes, goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from penstock.engine.restoring.in_order import expect, within
 
 class SliceTally:
     """Counters between the ends of slices and windows."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("counts",)
 
     def __init__(self) -> None:
         self.has_pairs = False

@@ -7,7 +7,7 @@ can be used again as it stands.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class Aggregate(Protocol):
 
 class Distinct:
     """The signs of an argument's events, if a value counts once however often it is there."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_cells", "_meta", "sign")
 
     def __init__(self, argument: Argument) -> None:
         self._argument = argument
@@ -104,6 +106,8 @@ class CountRows:
 class CountValues:
     """COUNT(x), COUNT(DISTINCT x); `signs` has the events' signs."""
 
+    _owned: ClassVar[tuple[str, ...]] = ("_counts",)
+
     def __init__(self, signs: Argument | Distinct) -> None:
         self._signs = signs
         self._counts = np.zeros(0, np.int64)
@@ -128,6 +132,8 @@ class CountValues:
 
 class Sum:
     """SUM and AVG, exact; `signs` has the events' signs. All groups' digits are those of the same bits."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_read", "_sums")
 
     def __init__(self, argument: Argument, signs: Argument | Distinct, average: bool) -> None:
         self._argument = argument
@@ -235,6 +241,8 @@ class SameSum:
 class Trees:
     """Ordered trees of int64 in common arrays (see kernels/changes/ordered.py), one per slot."""
 
+    _owned: ClassVar[tuple[str, ...]] = ("_child", "_keys", "_meta", "roots")
+
     def __init__(self) -> None:
         self.roots = np.zeros(0, np.int64)
         self._keys = [np.empty(1, np.int64), np.empty(1, np.int64)]
@@ -309,6 +317,8 @@ class Skyline:
 
     Rings, until a row leaves earlier than one before it in its group; trees from then on.
     """
+
+    _owned: ClassVar[tuple[str, ...]] = ("_meta", "_pool", "_rings")
 
     def __init__(self, argument: Argument, smallest: bool) -> None:
         self._argument = argument

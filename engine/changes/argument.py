@@ -7,6 +7,8 @@ Codes keep the order of the values; texts are told apart by two hashes instead.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -29,6 +31,8 @@ NO_CODES = (frozen(NO_INTS),)
 
 class Argument:
     """Column `index` of the input. `begin` per batch, `run` per changes."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_kept", "_kept_valid", "codes", "sign")
 
     def __init__(self, index: int, type_: SqlType) -> None:
         self.index = index

@@ -12,7 +12,7 @@ What tells rows with one key apart, their fingerprint, is only worked out once a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,8 @@ MANY_SLOTS = 262_144
 
 class Bag:
     """Rows alive, and their arrays for the kernels."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_heads", "_meta", "_rows", "_state", "counts", "marks")
 
     def __init__(self, types: Sequence[SqlType], unkeyed: Sequence[int], linked: bool = True) -> None:
         """unkeyed: the columns that are not part of the key. linked False: no chains before `link_all`."""

@@ -116,6 +116,9 @@ class Expire:
     def state_bytes(self) -> int:
         return self._bag.nbytes
 
+    def _check_restored(self) -> None:
+        self._work = None  # if there is any, it failed in the midst of that, and gets no turns any more
+
     def _check(self) -> None:
         self._bag._check()
         if self._work is None and self._bag.finite:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ BURST_BYTES = 1 << 25
 
 class GroupBy:
     """Takes what its input promises, and passes the groups' changes on in bounded batches."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_last", "_said", "_said_valid")
 
     def __init__(
         self, node: AggregateNode, queue: Queue, types: Sequence[SqlType], name: str, learning: Learning

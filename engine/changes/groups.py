@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +66,17 @@ class Changes:
 
 class Groups:
     """`run` gives changes until `is_done`; then `begin` with the next batch."""
+
+    _owned: ClassVar[tuple[str, ...]] = (
+        "_slots",
+        "_table",
+        "_entries",
+        "_touched",
+        "_new_rows",
+        "_meta",
+        "_events",
+        "_points",
+    )
 
     def __init__(self, types: Sequence[SqlType], *, single: bool = False) -> None:
         self._types = tuple(types)

@@ -11,6 +11,7 @@ will leave by itself.  Dropped: an entry when it is due, a row when there is no 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ MAX_ROWS = MAX_EVENTS
 
 class Tally:
     """Takes what all inputs promise, in time order."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_said", "_target")
 
     def __init__(
         self,
@@ -171,6 +174,7 @@ class Tally:
                 assert not self._counts.any() and not self._said.any(), "counts of rows that are gone"
 
     def _check_restored(self) -> None:
+        self._changes = None  # if there are any, it failed in the midst of them, and gets no turns any more
         slots = len(self._said)
         expect(self._counts.shape == (slots, 2) and len(self._target) == MAX_POINTS, "counts of groups")
         within(self._said, 0, 1 << 40, "copies of rows")

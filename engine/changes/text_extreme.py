@@ -7,6 +7,8 @@ they are more than the others; the rest then moves into a new store.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,6 +67,8 @@ class TextArgument(Argument):
 
 class TextExtreme:
     """MIN and MAX over VARCHAR, whether rows are withdrawn or not."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_said",)
 
     def __init__(self, argument: TextArgument, smallest: bool) -> None:
         self._argument = argument

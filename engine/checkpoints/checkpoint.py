@@ -87,9 +87,24 @@ def pack(buffer: Buffer, length: int) -> Buffer:
 
 
 def unpack(stored: memoryview, length: int) -> Buffer:
-    if not stored.nbytes <= length <= MOST_TIMES * stored.nbytes:
-        raise ValueError(f"expected at most {MOST_TIMES} times {stored.nbytes} bytes, found {length}")
-    return stored if stored.nbytes == length else pa.decompress(stored, length, codec="lz4")
+    if stored.nbytes > length:
+        raise ValueError(f"expected {stored.nbytes} bytes or more, found {length}")
+    return stored if stored.nbytes == length else decompressed(stored, length)
+
+
+def decompressed(stored: Buffer, length: int) -> Buffer:
+    """What was compressed, in memory of its own; raises ValueError or OSError if it is longer or shorter.
+
+    Memory is taken as it is found: where nothing is written there could be anything of this process.
+    """
+    size = memoryview(stored).nbytes
+    if not 0 <= length <= MOST_TIMES * size:
+        raise ValueError(f"expected at most {MOST_TIMES} times {size} bytes, found {length}")
+    found = np.empty(length, np.uint8)
+    with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(stored)), "lz4") as stream:
+        if stream.readinto(found) != length or stream.read(1):
+            raise ValueError(f"expected {length} bytes in {size}, found others")
+    return found
 
 
 def pack_note(note: Mapping[str, Any]) -> bytes:

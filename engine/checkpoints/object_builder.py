@@ -26,11 +26,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.restoring.restorable import Restorable, Unknown, is_callable
 from penstock.engine.rows.array_memory import ArrayMemory, Buffer, made_dtype
 from penstock.engine.rows.buffer import RowBuffer
 
+from .arrow_stream import read_table
 from .object_graph import CONTAINERS, PLURALS, Record, has_own_state, is_value
+from .own_arrays import OwnArrays, is_in_one_piece
 
 MAX_DEPTH = 500
 """Of things that compare by value: to compare them, or to take their hash, is to call oneself so often."""
@@ -84,6 +87,7 @@ class Build:
         self._known = known
         self._records = records
         self._buffers = buffers
+        self._entries = arrays
         self._arrays = ArrayMemory.restore(arrays, buffers)
         self._classes: dict[int, type] = {}
         """By the number of their name."""
@@ -214,6 +218,31 @@ class Build:
             elif kind in ("partial", "method", "function"):
                 known.check_call(made[number])
 
+    def _check_own(self) -> None:
+        """What is written in place is in the hands of one object, or what was found in order would not stay
+        so. A buffer that somebody else sees a part of gets memory of its own."""
+        own = OwnArrays(self._records, [one[3] for one in self._entries])
+        shared: set[int] = set()
+        for number, held in self._helds.items():
+            owner = self._made[number]
+            if isinstance(owner, RowBuffer):
+                at = self._number_of(number, "data")
+                if not own.is_alone(at):
+                    memory = own.buffer_of(at)
+                    expect(memory not in shared, "one buffer of rows in a place")
+                    shared.add(memory)
+                    owner.fit()
+                continue
+            for name in getattr(owner, "_owned", ()):
+                if name in held:
+                    expect(own.is_alone(self._number_of(number, name)), f"`{name}` of one owner")
+                    expect(is_in_one_piece(held[name]), f"`{name}` without gaps")
+
+    def _number_of(self, number: int, name: str) -> int:
+        """Of the record that an object has as an attribute."""
+        record = self._records[number]
+        return int(record[3 + self._names[record[2]].index(name)])
+
     def _check_values(self) -> None:
         """Whoever has arrays finds them in order; buffers first, as others ask them."""
         owners = [
@@ -221,10 +250,13 @@ class Build:
             for number, record in enumerate(self._records)
             if record[0] in ("object", "value", "named") and hasattr(self._made[number], "_check_restored")
         ]
-        for first in (True, False):
-            for owner in owners:
-                if isinstance(owner, RowBuffer) is first:
-                    owner._check_restored()
+        for owner in owners:
+            if isinstance(owner, RowBuffer):
+                owner._check_restored()
+        self._check_own()
+        for owner in owners:
+            if not isinstance(owner, RowBuffer):
+                owner._check_restored()
 
     def _whole(self, number: int, kind: str, record: Record) -> Any:
         match kind:
@@ -321,8 +353,7 @@ class Build:
             return schema if kind == "schema" else schema.field(0).type
         if not 0 <= record[1] < len(self._buffers):
             raise Unknown(f"Expected one of {len(self._buffers)} buffers, found `{record[1]}`")
-        table = pa.ipc.open_stream(pa.py_buffer(bytes(self._buffers[record[1]]))).read_all()
-        table.validate(full=True)
+        table = read_table(bytes(self._buffers[record[1]]))
         match kind:
             case "table":
                 return table

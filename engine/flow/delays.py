@@ -6,6 +6,7 @@ Delays are counted in buckets that grow by an eighth, so that a percentile is ri
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ BUCKETS = 64 * STEPS
 
 class Delays:
     """Average, maximum and percentiles of delays in microseconds."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_counts",)
 
     def __init__(self) -> None:
         self._counts = np.zeros(BUCKETS, np.int64)

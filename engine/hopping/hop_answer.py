@@ -19,6 +19,7 @@ from penstock.engine.flow.operator import Counters
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.keys.fingerprint import fingerprint
 from penstock.engine.keys.net_changes import cancel_equal, net_changes
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.hops import Hops
 from penstock.engine.rows.types import SqlType
@@ -79,6 +80,10 @@ class HopAnswer:
             output.close()
             worked = True
         return worked
+
+    def _check_restored(self) -> None:
+        """All boundaries from the next one on will be said."""
+        expect(self._next is None or self._next >= self.output.punctuation, "a boundary that is not over")
 
     def _find_next(self, over: int) -> None:
         """The first boundary, as soon as it is known."""

@@ -79,6 +79,9 @@ class HopDelta(WholeOperator):
         assert rows == len(self._before_slots), "rows and their slots differ"
 
     def _check_restored(self) -> None:
+        expect(
+            self.due >= self.output.punctuation, "a hop that is not over"
+        )  # or all since then would follow
         rows = 0 if self._before is None else self._before.length
         expect(rows == len(self._before_slots), "a slot for each row")
         within(self._before_slots, 0, self._slots.used, "slots of rows")

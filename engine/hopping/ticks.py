@@ -20,6 +20,7 @@ import numpy as np
 from penstock.engine.flow.hop_time import last_over
 from penstock.engine.flow.operator import Counters, Stateless
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.rows.hops import Hops
 from penstock.engine.rows.window import FOREVER
@@ -87,6 +88,12 @@ class Ticks(Stateless):
             output.close()
             worked = True
         return worked
+
+    def _check_restored(self) -> None:
+        """All boundaries from the next one on will be said, but those that are skipped."""
+        is_skipped = self._next is not None and self._reach is not None and self._next > self._until
+        is_over = self._next is not None and self._next < self.output.punctuation
+        expect(not is_over or is_skipped, "a boundary that is not over")
 
     def _read(self) -> None:
         """Note the boundaries of rows that have come."""

@@ -11,6 +11,7 @@ join by keys alone makes no pairs: it marks the right's slots.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,8 @@ from .whole_operator import CHUNK_ROWS, WholeOperator, chunks, forget_left, next
 
 class WholeJoin(WholeOperator):
     """numbered: of each side, whether its batches come straight from a window."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_room",)
 
     def __init__(
         self,

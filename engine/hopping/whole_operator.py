@@ -17,6 +17,7 @@ from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.keys.key_slots import KeySlots, SlotReader, tidy
 from penstock.engine.plan.plan import PlanNode
 from penstock.engine.plan.plan_parts import has_standing_window
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.hops import Hops
 from penstock.engine.rows.window import FOREVER
@@ -72,6 +73,9 @@ class WholeOperator(Stateless, ABC):
     def stop(self) -> None:
         """Nobody asks any more for the rest of a hop that was begun."""
         self._work = None
+
+    def _check_restored(self) -> None:
+        expect(self.due == FOREVER, "no hop that is due without rows")
 
     def _next(self) -> int | None:
         """The next hop, if all of it has come."""

@@ -47,6 +47,8 @@ Work: TypeAlias = tuple[
 class HashIndex:
     """Rows by key, for equality only."""
 
+    _owned: ClassVar[tuple[str, ...]] = ("_keys", "_heads", "_links")
+
     kind: ClassVar[str] = "hash"
 
     def __init__(self, first_row: int = 0) -> None:

@@ -31,6 +31,8 @@ class Probes:
     end                  rows of the probed side below this are to be inserted when all is done
     """
 
+    _owned: ClassVar[tuple[str, ...]] = ("cursor",)
+
     __slots__ = ("cursor", "end", "is_by_age", "key_high", "key_low", "one_by_one", "row_from", "row_until")
 
     def __init__(

@@ -13,6 +13,7 @@ removals for each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ NOBODY = np.empty(0, np.int64)
 
 class TreeIndex(ABC):
     """Rows by key in sorted nodes; the tree above them is the subclass's."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_state",)
 
     _nodes: tuple[NDArray, ...]
     _state: NDArray

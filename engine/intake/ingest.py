@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.flow.queue import BEGINNING, Outlet
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS, Batch, concatenate
 from penstock.engine.rows.errors import AheadError, DataError, LateError
 from penstock.engine.rows.store import fixed_values, valid_bytes
@@ -63,6 +64,9 @@ class StreamSchema:
     ahead: AheadRule | None = None
     idle_us: int | None = None
     units: tuple[TimeUnit | None, ...] = ()
+
+    def _check_restored(self) -> None:
+        expect(len(self.columns) == len(self.types), "a type for each column")
 
 
 def extremes(ts: NDArray, in_order: bool) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may
 
 class Direction:
     """One side's new rows probing one shelf of the other: pairs found and not yet passed on."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("prober", "row", "young")
 
     def __init__(self) -> None:
         self.prober = np.empty(MIN_PAIRS, np.int64)

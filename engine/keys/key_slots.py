@@ -9,7 +9,7 @@ none is there; keys no numbered row has, when they are many.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ Keys: TypeAlias = "tuple[NDArray, NDArray, NDArray]"
 
 class KeySlots:
     """The keys that have come."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_keys", "_table")
 
     def __init__(self) -> None:
         self._keys = np.empty((0, 2), np.int64)

@@ -110,6 +110,9 @@ class CellCounts:
         expect(len(self._cells) == len(self._ranks) == len(self._is_touched) == 2, "counters of both sides")
         expect(self._cells[0].ndim == self._cells[1].ndim == 3, "counters by leaves and slices")
         expect(self._cells[0].shape[:2] == self._cells[1].shape[:2], "counters of the same leaves")
+        numbers = self._low, self._high, *self._ranks
+        expect(all(isinstance(one, np.ndarray) and one.dtype.kind == "i" for one in numbers), "numbers")
+        expect(all(one.dtype == np.int32 for one in self._cells), "counters")
         members = self._low.shape[1]
         expect(self._low.shape == self._high.shape == (2, members), "leaves of members")
         for side, (cells, one, ranks) in enumerate(zip(self._cells, self.slices, self._ranks, strict=True)):
@@ -119,3 +122,11 @@ class CellCounts:
             within(self._high[side], -1, self._cells[0].shape[side], "leaves")
         for cells in self._cells:
             expect(bool((cells >= 0).all()), "counts")
+        self._take_memory()
+
+    def _take_memory(self) -> None:
+        """Count in memory that nobody else has; both sides in the same cells if they did."""
+        first, second = self._cells
+        own = first.copy()
+        self._cells = [own, own if second is first else second.copy()]
+        self._memory = [one.reshape(-1) for one in self._cells]

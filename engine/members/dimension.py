@@ -35,6 +35,7 @@ from penstock.engine.expressions.functions import as_array, may_raise
 from penstock.engine.expressions.functions.conditional import certain_first
 from penstock.engine.kernels.joins.lineage import find_leaves, find_text_leaves, mark_nulls
 from penstock.engine.keys.keys import INT_MAX, encode_values
+from penstock.engine.restoring.in_order import expect, rising, within
 from penstock.engine.rows.store import text_buffers
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
@@ -202,6 +203,19 @@ class Dimension:
     @property
     def null_leaf(self) -> int:
         return len(self.cuts) + 1
+
+    def _check_restored(self) -> None:
+        """Leaves are found by the cuts, in kernels."""
+        if isinstance(self.cuts, np.ndarray):
+            expect(not self.is_text and self._equals is None, "cuts of the type")
+            rising(self.cuts, "cuts")
+        else:
+            expect(self.is_text and self._listed.type == pa.string(), "cuts of the type")
+            expect(self._listed.to_pylist() == self.cuts == sorted(set(self.cuts)), "cuts in order")
+        if self._equals is not None:
+            expect(self._equals.type == pa.string(), "texts")
+            expect(len(self._leaves) == len(self._equals) + 1, "a leaf for each text")
+            within(self._leaves, 0, self.leaf_count, "leaves")
 
     def intervals(self, compared: Comparisons) -> tuple[NDArray, NDArray]:
         """First and last leaf within each comparison; of one that holds for no value, [1, 0]."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import Batch
 
 from .lineage import Failure, Lineage, Tags
@@ -25,6 +26,17 @@ class Known:
 
     lineage: Lineage
     tags: Tags
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return int(self.tags.leaves.shape[1])
+
+    def _check_restored(self) -> None:
+        leaves, counts = self.tags.leaves, self.lineage.leaf_counts
+        expect(len(leaves) == len(counts) and len(self.tags.words) == self.lineage.words, "tags by a lineage")
+        for one, count in zip(leaves, counts, strict=True):
+            within(one, 0, count, "leaves of rows")
 
     def take(self, positions: NDArray | slice) -> Known:
         return Known(self.lineage, self.tags.take(positions))

@@ -24,6 +24,7 @@ from penstock.engine.expressions.expression import Expression
 from penstock.engine.expressions.functions import as_array, may_raise, select
 from penstock.engine.expressions.functions.values import truths
 from penstock.engine.kernels.joins.lineage import set_bit
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.errors import DataError
 
 from .dimension import Bound, Comparisons, Dimension, Split, split
@@ -47,6 +48,10 @@ class Tags:
         """Those of some of the rows."""
         return Tags(self.leaves[:, positions], self.words[:, positions])
 
+    def _check_restored(self) -> None:
+        expect(self.leaves.ndim == self.words.ndim == 2, "leaves and words of each row")
+        expect(self.leaves.shape[1] == self.words.shape[1], "leaves and words of the same rows")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demand:
@@ -60,6 +65,10 @@ class Demand:
     def is_empty(self) -> bool:
         """Whether no row can satisfy it."""
         return bool((self.low > self.high).any())
+
+    def _check_restored(self) -> None:
+        expect(self.low.shape == self.high.shape, "a range of leaves in each dimension")
+        expect(self.low.shape[:-1] == self.bits.shape[:-1], "ranges and bits of the same predicates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,20 @@ class Lineage:
                     word, bit = self._bit(parts.rest)
                     bits[number, word] = bit
         self._all = Demand(low.astype(np.int32), high.astype(np.int32), bits)
+
+    def _check_restored(self) -> None:
+        low, high, bits = self._all.low, self._all.high, self._all.bits
+        size, counts = len(self._order), np.array(self.leaf_counts, np.int64)
+        expect(self.leaf_counts == tuple(one.leaf_count for one in self.dimensions), "leaves of dimensions")
+        expect(len(self._splits) == size and low.shape == (size, len(counts)), "a demand of each predicate")
+        expect(
+            bool((low >= 0).all() and (high >= 0).all() and (high < counts).all()), "leaves that there are"
+        )
+        places = list(self._bits.values())
+        expect(len(set(places)) == len(places) and min(places, default=0) >= 0, "a bit of each rest")
+        expect(max(places, default=0) <= 2 * (len(places) + WORD_BITS), "bits next to each other")
+        expect(self.words == max(places, default=-1) // WORD_BITS + 1, "words for all bits")
+        expect(bits.shape == (size, self.words), "a demand of each predicate")
 
     @cached_property
     def _numbers(self) -> dict[Expression | None, int]:

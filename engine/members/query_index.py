@@ -12,7 +12,7 @@ filing never changes: when a member comes or goes, settle and build anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class QueryIndex:
     empty if low is above high; bits: int64[M, W]. A dimension has leaves 0 .. leaf_counts[d] - 1. Sides of
     dimensions and words are 0 (left) or 1.
     """
+
+    _owned: ClassVar[tuple[str, ...]] = ("_counts", "_hits", "_histograms")
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ int64 the query whose window it is; each at the instant at which it happens.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,13 @@ class Progressions:
         self._pairs = sorted(pairs)
         self._size, self._origin = np.array(self._pairs or [(1, 0)], np.int64).T
 
+    def _check_restored(self) -> None:
+        """A step of none would never come to an end."""
+        expect(all(0 <= origin < size for size, origin in self._pairs), "times that come again")
+        fresh = Progressions(set(self._pairs))
+        expect(len(self._pairs) == len(fresh._pairs), "times that come again, each once")
+        self._pairs, self._size, self._origin = fresh._pairs, fresh._size, fresh._origin
+
     def at_or_after(self, ts: int) -> int:
         """The first of all."""
         if len(self._pairs) <= 8:
@@ -60,6 +68,8 @@ class Progressions:
 
 class PaneAggregate:
     """Runs the aggregates of all its members."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_next_hop", "_promised")
 
     def __init__(
         self,
@@ -442,6 +452,11 @@ class PaneAggregate:
         assert set(self.panes.values) == needed, "values are kept that nobody asks for"
 
     def _check_restored(self) -> None:
+        self._batch, self._windows = None, {}  # nothing is in the midst of an instant but what has failed
+        self.panes.end()
+        for member in self.members:
+            member.check_said(self.panes)
         arrays = [self._hop, self._origin, self._size, self._next_hop, self._promised]
         same_length("times of members", *arrays, *([] if self._last_hop is None else [self._last_hop]))
+        expect(bool((self._next_hop >= self._promised).all()), "boundaries that are not over")
         expect(len(self._hop) == 0 or int(min(self._hop.min(), self._size.min())) > 0, "hops of some size")

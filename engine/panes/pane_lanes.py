@@ -21,6 +21,7 @@ as its block is joined. A window is its edge's extreme and those of the blocks b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ NOTHING = kernels.NOTHING
 
 class Counts:
     """Rows per slot since ever, and at each edge."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("totals",)
 
     def __init__(self) -> None:
         self.totals = np.zeros(0, np.int64)
@@ -93,6 +96,8 @@ class Counts:
 class Sums:
     """Exact sums per slot (see kernels/changes/exact_sum.py): digits in words that wrap around, so that the
     difference of two moments is exact as well."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_totals",)
 
     def __init__(self, doubles: bool) -> None:
         self.doubles = doubles
@@ -222,6 +227,16 @@ class Block:
         self.from_edges.has_sparse |= other.from_edges.has_sparse
         self.rank += 1
 
+    def take_memory(self) -> None:
+        """Have arrays that nobody else has, as they are written to; of what was restored."""
+        marks, total = self.from_edges.found, self.total
+        self.total = total.copy()
+        for edge, one in marks.items():
+            if isinstance(one, Sparse):
+                marks[edge] = Sparse(one.slots, one.values.copy())
+            else:
+                marks[edge] = self.total if one is total else one.copy()
+
     @property
     def arrays(self) -> list[NDArray]:
         """All that is kept, each array once."""
@@ -235,6 +250,8 @@ class Block:
 
 class Extremes:
     """The greatest code per slot, of each pane and from each edge on; `flip` -1: the least."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("pane",)
 
     def __init__(self, doubles: bool, smallest: bool) -> None:
         self.doubles = doubles
@@ -341,11 +358,14 @@ class Extremes:
         for block in self._blocks:
             expect(len(block.total) <= used and block.total.ndim == 1, "extremes of slots in use")
             block.from_edges.check_slots(used, ())
+            block.take_memory()
             rising(-np.array(list(block.from_edges.found), np.int64), "edges, latest first,")
 
 
 class TextExtremes(Extremes):
     """The same of texts: by slot the place of the greatest among those that are kept."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("pane",)
 
     def __init__(self, texts: PaneTexts, smallest: bool) -> None:
         super().__init__(False, False)

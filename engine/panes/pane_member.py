@@ -19,6 +19,7 @@ from penstock.engine.kernels.base.gather import gather
 from penstock.engine.kernels.hopping.panes import NOTHING, differences, stay_with_texts
 from penstock.engine.members.member import query_of
 from penstock.engine.plan.plan import PaneAggregateNode, PaneCall
+from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import NO_ROWS, Batch, Gather, LazyColumn
 from penstock.engine.rows.store import bitmap
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
@@ -162,6 +163,19 @@ class PaneMember:
     def says(self) -> NDArray | None:
         """Per slot whether a row of it is in the answer said last, which will have to be taken back."""
         return None if self.said is None else self.said.there
+
+    def check_said(self, panes: Panes) -> None:
+        """Raise Disorder unless what it said last is of slots in use; of what was restored."""
+        said = self.said
+        if said is None:
+            return
+        slots = len(said.there)
+        expect(said.value.shape == said.valid.shape == (len(self.calls), slots), "what each call has said")
+        expect(slots <= panes.slots.used, "slots that are used")
+        for place, call in enumerate(self.calls):
+            if (texts := panes.texts_of(call)) is not None:
+                places = said.value[place][said.valid[place] != 0]
+                within(places[places != NOTHING], 0, texts.count, "texts that are kept")
 
     def keep(self, slots: NDArray) -> None:
         """Slots are numbered anew: these are kept."""

@@ -8,6 +8,7 @@ Keys are never overwritten: those that stay move into a new store, so what was g
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,8 @@ WHOLE = (SqlType.BIGINT, SqlType.TIMESTAMP)
 
 class PaneSlots:
     """Finds and makes slots. Without keys there is one slot, always."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_a", "_b", "_table")
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self._types = tuple(types)

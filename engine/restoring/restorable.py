@@ -144,19 +144,11 @@ class Restorable:
         """Raise Unknown unless it is something to be called, with arguments that it takes."""
         function, given = unfolded(value)
         takes = self._calls.get(function)
-        if takes is None and self._is_inner_method(function):
-            return
         if takes is None:
             raise Unknown(f"Expected what may be called, found `{function}`")
         types = [self.fits(one) for one in takes.split("; ")] if takes else []
         if len(given) > len(types) or not all(fits(one) for fits, one in zip(types, given, strict=False)):
             raise Unknown(f"Expected `{function}` with other arguments")
-
-    def _is_inner_method(self, name: str) -> bool:
-        """Whether it is a method of a class on the list that users are not given: none of these has effects
-        outside the engine."""
-        made = name.rpartition(".")[0]
-        return made in self._lines and made.startswith(("engine.", "optimizer."))
 
     def fits(self, text: str) -> Fits:
         """A function that says whether a value has the type."""
@@ -175,8 +167,6 @@ class Restorable:
                 return lambda one: type(one) is type(value) and one == value
             case ast.Name(id="array"):
                 return lambda one: type(one) is np.ndarray and not one.dtype.hasobject
-            case ast.Name(id="callable"):
-                return is_callable
             case ast.Name(id="error"):
                 return functools.partial(_is_a, Exception)
             case ast.Name(id="anything"):
@@ -200,10 +190,10 @@ class Restorable:
             case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[key, held])):
                 return pairs(PAIRS[name], self._compiled(key), self._compiled(held))
             case ast.Call(func=ast.Name(id="array"), args=[dtype, ast.Constant(value=ndim)]):
-                np.dtype(ast.unparse(dtype))  # which one was seen; kernels are compiled for any
-                return lambda one: type(one) is np.ndarray and one.dtype.kind in "iufb" and one.ndim == ndim
-            case ast.Call(func=ast.Name(id="call")):  # what was seen; check_call says what may be called
-                return is_callable
+                wanted = np.dtype(ast.unparse(dtype))  # of another one kernels would be compiled, or overflow
+                return lambda one: type(one) is np.ndarray and one.dtype == wanted and one.ndim == ndim
+            case ast.Call(func=ast.Name(id="call"), args=[name, ast.Constant(value=int(given))]):
+                return functools.partial(_is_call, ast.unparse(name), given)
         raise ValueError(ast.unparse(tree))
 
     def _row(self, inner: ast.expr) -> Fits:
@@ -239,6 +229,14 @@ def unfolded(value: Any) -> tuple[str, list[Any]]:
     if isinstance(value, types.BuiltinMethodType):
         return f"{type(value.__self__).__name__}.{value.__name__}", [value.__self__]
     return name_of(value), []
+
+
+def _is_call(name: str, count: int, value: Any) -> bool:
+    """Whether it comes down to a function with so many arguments given already."""
+    if not is_callable(value):
+        return False
+    function, given = unfolded(value)
+    return function == name and len(given) == count
 
 
 @functools.lru_cache(maxsize=4096)

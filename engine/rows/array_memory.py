@@ -94,12 +94,18 @@ class ArrayMemory:
             if type(number) is not int or not -1 <= number < len(buffers):
                 raise ValueError(f"expected one of {len(buffers)} buffers, found {number!r}")
             if number not in memory:
-                memory[number] = np.frombuffer(buffers[number], np.uint8).copy()
+                memory[number] = own_memory(buffers[number])
             check_place(made, shape, strides, offset, len(memory[number]))
             array: NDArray = np.ndarray(shape, made, memory[number], offset, strides)
             array.flags.writeable = bool(is_writeable)
             arrays.append(array)
         return arrays
+
+
+def own_memory(buffer: Buffer) -> NDArray:
+    """The bytes, which may be written; what was decompressed is nobody else's already."""
+    is_own = isinstance(buffer, np.ndarray) and buffer.flags.owndata
+    return buffer if is_own else np.frombuffer(buffer, np.uint8).copy()
 
 
 def made_dtype(written: Any) -> np.dtype:

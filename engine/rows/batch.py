@@ -31,6 +31,10 @@ EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
 class Known(Protocol):
     """What has been found out about the rows of a batch, for who knows what it means (known_tags.py)."""
 
+    @property
+    def rows(self) -> int:
+        """Of how many rows it is known."""
+
     def take(self, positions: NDArray | slice) -> Known: ...
 
     def joined(self, batches: Sequence[Batch]) -> Known | None:
@@ -239,6 +243,7 @@ class Batch:
             expect(one is None or len(one) == self.length, "signs and ends of all rows")
         if self.sign is not None:
             expect(self.sign.dtype == np.int8 and bool((abs(self.sign) == 1).all()), "signs")
+        expect(self.known is None or self.known.rows == self.length, "what is known of all rows")
         for column in self._columns:
             if isinstance(column, Gather):
                 expect(len(column.rows) == self.length, "columns of one length")

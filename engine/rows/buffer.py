@@ -105,3 +105,4 @@ class RowBuffer:
     def _check_restored(self) -> None:
         expect(0 <= self.base <= self.tail <= self.end < FAR, "rows with numbers")
         expect(self.data.ndim == 1 and self.end - self.base <= len(self.data), "rows inside their array")
+        expect(self.data.flags.c_contiguous, "rows without gaps")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ MIN_ENTRIES = 256
 
 class ExpiryQueue:
     """Kernels push and pop; `arrays` is what they take: ring ets, ring id, heap ets, lists, meta."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_ring", "_heap_ets", "_lists", "meta")
 
     def __init__(self) -> None:
         self._ring = [np.empty(MIN_ENTRIES, np.int64) for _ in range(2)]

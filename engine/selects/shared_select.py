@@ -30,6 +30,7 @@ from penstock.engine.flow.queue import Outlet, Queue
 from penstock.engine.kernels.joins.shared_select import count_bit, find_bit, gather_rows, report_rows
 from penstock.engine.members.lineage import Demand, Lineage, Tags
 from penstock.engine.members.query_index import QueryIndex, split_by_member
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch, ColumnView, Gather
 from penstock.engine.rows.store import fixed_values, text_buffers
@@ -115,6 +116,11 @@ class RowIndex(QueryIndex):
         super().__init__(
             windows, demands.low, demands.high, demands.bits, leaf_counts, sides, [0] * words
         )  # fmt: skip
+
+    def is_of(self, lanes: int, leaf_counts: Sequence[int], words: int) -> bool:
+        """Whether there are so many lanes, and rows that are looked up have tags like these."""
+        known = self._leaf_counts.tolist(), len(self._word_sides)
+        return len(self._members.low) == lanes and known == (list(leaf_counts), words)
 
     def report_rows(self, tags: Tags, start: int, out_lane: NDArray, out_row: NDArray) -> tuple[int, int]:
         """Write one entry (int32, int32) for each lane of each row from `start` on, in order of rows.
@@ -350,6 +356,18 @@ class SharedSelect(Stateless):
             for share in self.members:
                 share.output.close()
         return True
+
+    def _check_restored(self) -> None:
+        """Ages and entries are room that is filled when it is needed."""
+        self._no_ages, self._entries = np.zeros(0, np.int64), np.empty((2, 0), np.int32)
+        for here in (self._counting, self._delivering):
+            if here.index is not None:
+                lineage = self._lineage
+                expect(
+                    here.index.is_of(len(here.filed), lineage.leaf_counts, lineage.words), "an index of lanes"
+                )
+            for _, word, _ in here.by_bit:
+                expect(0 <= word < self._lineage.words, "words of tags")
 
     def _check(self) -> None:
         self.refresh()

@@ -13,6 +13,7 @@ however many partitions there are: its key is looked up, one row comes and at mo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ FEW_ROWS = 256
 
 class Partitions:
     """Rows, numbered from 0 on as they came, each linked to the next one of its partition."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_last",)
 
     def __init__(self, columns: Sequence[int]) -> None:
         """columns: of the stream, that tell rows apart."""
@@ -100,6 +103,8 @@ class Partitions:
 
 class LastRows:
     """A window of the last `size` rows of each partition, as of some row."""
+
+    _owned: ClassVar[tuple[str, ...]] = ("_count", "_oldest")
 
     def __init__(self, partitions: Partitions, size: int, first: int = 0) -> None:
         """first: no row below it is in the window."""

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.engine.restoring.in_order import expect, rising, same_length, within
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.hops import Hops
@@ -68,6 +69,22 @@ class PartitionTeller:
             used = {one.node.partition for one in members}
             self._partitions = {key: one for key, one in self._partitions.items() if key in used}
         self._left = [np.arange(len(self._places))]
+
+    def _check_restored(self) -> None:
+        rows = len(self._places)
+        same_length(
+            "something of each row", self._places, self._ts, self._is_gone, *self._partitions.values()
+        )
+        expect(self._places.tail == self._ts.tail == self._is_gone.tail == 0, "rows from the first on")
+        expect(self._is_gone.data.dtype == np.uint8, "whether rows are gone")
+        rising(self._places.live, "places of rows")
+        rising(self._ts.live, "times of rows")
+        expect(self._gone == int(np.count_nonzero(self._is_gone.live)), "rows that are gone")
+        expect(len(self._windows) == len(self.members), "a window for each member")
+        for member, window in zip(self.members, self._windows, strict=True):
+            expect(window.partitions is self._partitions.get(member.node.partition), "windows of these rows")
+        for left in self._left:
+            within(left, 0, rows, "rows that have left")
 
     def _open_windows(self) -> None:
         """Take in what members have been told of."""

@@ -16,6 +16,7 @@ from penstock.engine.kernels.windows.changes import find_few, take_changes
 from penstock.engine.members.lineage import Demand, Tags
 from penstock.engine.members.query_index import split_by_member
 from penstock.engine.members.roster import Roster
+from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.selects.shared_select import MAX_ENTRIES, RowIndex
 from penstock.engine.shelves.member_index import tag_demands
@@ -66,6 +67,19 @@ class RangeTeller:
     def _find_hop_lanes(self) -> None:
         demand = tag_demands(self._hopping, (self._side,))
         self._hop_lanes = hop_lanes_of(self._hopping, demand, self._side)
+
+    def _check_restored(self) -> None:
+        """What each size of window is told by is made anew when it is asked for."""
+        self._lanes = []
+        self._demand = tag_demands(self._sliding, (self._side,))
+        self._sizes = np.unique(self._sliding.sizes[0])
+        leaves, words = self._side.tag_widths
+        for lane in self._hop_lanes:
+            members = len(lane.members)
+            expect(lane.demand.low.shape == (members, leaves), "what members ask of leaves")
+            expect(lane.demand.bits.shape == (members, words), "what members ask of bits")
+            if lane.index is not None:
+                expect(lane.index.is_of(members, self._side.leaf_counts, words), "an index of members")
 
     # -- how far ------------------------------------------------------------------------------------
 

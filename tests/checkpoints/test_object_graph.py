@@ -195,7 +195,6 @@ def test_methods_are_those_of_the_class() -> None:
     for name in ("api.Engine.checkpoint", "query.Query.subscribe", "cli.main.main"):  # what users are given
         with pytest.raises(Unknown, match="can be restored"):
             KNOWN.function(name)
-        assert not KNOWN._is_inner_method(name)
 
 
 def test_an_object_has_the_attributes_of_its_class() -> None:

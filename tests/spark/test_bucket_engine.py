@@ -16,6 +16,7 @@ from penstock.connectors.spark import bucket_engine, bucket_state
 from penstock.connectors.spark.bucket_engine import BucketEngine
 from penstock.connectors.spark.pack_rows import Packer, from_blob
 from penstock.connectors.spark.start_engine import Setup
+from penstock.engine.rows.errors import CheckpointError
 from penstock.engine.rows.types import SqlType
 
 DECLARED = "".join(
@@ -169,6 +170,15 @@ def test_workers_come_and_go(events: list[tuple[int, int, str]], most_steps: int
     add(found, step(store, [], LATER_MS))
     patch.undo()
     assert found == whole()
+
+
+@pytest.mark.parametrize("size", [0, 999, 1001, 1 << 62, -1])
+def test_the_size_of_a_checkpoint_is_that_of_its_bytes(size: int) -> None:
+    """Whatever somebody has written before them: no more room is made than they can fill."""
+    packed = pa.compress(bytes(1000), codec="lz4", asbytes=True)
+    assert bytes(bucket_state.unpacked((1000).to_bytes(8, "little") + packed)) == bytes(1000)
+    with pytest.raises(CheckpointError, match="in the state of a bucket"):
+        bucket_state.unpacked((size % (1 << 64)).to_bytes(8, "little") + packed)
 
 
 def test_a_query_comes_and_goes() -> None:
