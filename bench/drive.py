@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.api import Engine, Query
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 
 from .race import Contestant
 

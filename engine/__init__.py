@@ -17,5 +17,6 @@ A plan comes in from above, rows come in from below; each room imports only room
     restoring                                      what must hold of state that comes back
     kernels                                        loops over arrays, compiled
 
-Read first: one push, from `intake/ingest.py` over `flow/queue.py` and `joins/join.py` to `results/sink.py`.
+Read first: one push, from `intake/ingest.py` over `flow/queue.py` and `joins/window_join.py` to
+`results/sink.py`.
 """

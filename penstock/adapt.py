@@ -188,8 +188,8 @@ class Adapter:
 
     def look_at_plans(self) -> None:
         """Let every join be arranged anew, and ways of expiry be thought over."""
-        for group in self._engine._runtime.groups.values():
-            for join in group.joins:
+        for shared_join in self._engine._runtime.shared_joins.values():
+            for join in shared_join.joins:
                 join.reconsider()
         self._due = list(dict.fromkeys([*self._due, *self._expiring]))  # who has waited first
         self._look_at_expiry()

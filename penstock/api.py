@@ -76,7 +76,7 @@ class Engine:
         from penstock.optimizer.costs.statistics import Rates
         from penstock.optimizer.costs.weights import load
         from penstock.optimizer.planning.passes import Setting
-        from penstock.optimizer.share.arrange_joins import Arranger
+        from penstock.optimizer.share.lay_out_joins import LayoutChooser
 
         from .adapt import Adapter
         from .compile_notice import compile_notice
@@ -94,8 +94,8 @@ class Engine:
         self._weights = weights or load()
         self._forced_weights = weights
         self._rates = Rates()
-        arrange = Arranger(sharing, self._forced.index, self._rates, self._weights)
-        self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
+        choose_layout = LayoutChooser(sharing, self._forced.index, self._rates, self._weights)
+        self._runtime = Runtime(RunningClock(), sharing, choose_layout, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
@@ -344,10 +344,12 @@ class Engine:
             )
             for query in self._queries.values()
         ]
-        groups = [shared.group(one) for one in self._runtime.groups.values() if len(one.members) > 1]
+        shared_joins = [
+            shared.shared_join(one) for one in self._runtime.shared_joins.values() if len(one.members) > 1
+        ]
         if json:
-            return write_json(queries, groups)
-        return "\n\n".join(write_tree(one) for one in [*queries, *groups]) or "No queries."
+            return write_json(queries, shared_joins)
+        return "\n\n".join(write_tree(one) for one in [*queries, *shared_joins]) or "No queries."
 
     @turn
     def stats(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.hopping.hop_answer import HopAnswer
 from penstock.engine.intake.ingest import Ingest
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.results.sink import Sink
 from penstock.engine.running.pipeline import Pipeline
@@ -21,8 +21,8 @@ from penstock.engine.running.waiting import find_waiting
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
     """Streams (rows in = processed + late + ahead + held), queries with their own operators, sources first,
     and the joins and selects that queries have in common with theirs."""
-    for group in runtime.groups.values():
-        group.refresh()
+    for shared_join in runtime.shared_joins.values():
+        shared_join.refresh()
     streams = {name: stream_stats(ingest) for name, ingest in runtime.streams.items()}
     queries = {
         name: {
@@ -38,17 +38,17 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         }
         for name, pipeline in runtime.pipelines.items()
     }
-    groups: list[dict[str, Any]] = [
+    shared_joins: list[dict[str, Any]] = [
         {
-            "name": group.name,
-            "strategy": group.strategy,
-            "queries": queries_of(runtime, group.members),
-            "operators": [operator_stats(operator) for operator in group.form.operators],
+            "name": shared_join.name,
+            "strategy": shared_join.strategy,
+            "queries": queries_of(runtime, shared_join.members),
+            "operators": [operator_stats(operator) for operator in shared_join.form.operators],
         }
-        for group in runtime.groups.values()
-        if len(group.members) > 1
+        for shared_join in runtime.shared_joins.values()
+        if len(shared_join.members) > 1
     ]
-    groups += [
+    shared_joins += [
         {
             "name": shared.name,
             "strategy": "select",
@@ -58,7 +58,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         for shared in (*runtime.selects.values(), *runtime.window_selects.values())
         if len(shared.members) > 1
     ]
-    groups += [
+    shared_joins += [
         {
             "name": panes.name,
             "strategy": "panes",
@@ -69,7 +69,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         for panes in runtime.panes.values()
         if len(panes.members) > 1
     ]
-    groups += [
+    shared_joins += [
         {
             "name": store.name,
             "strategy": "windows",
@@ -79,7 +79,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         for store in runtime.windows
         if len(readers := list(dict.fromkeys(name for one in store.members for name in one.readers))) > 1
     ]
-    groups += [
+    shared_joins += [
         {
             "name": part.name,
             "strategy": "equal sub-plans",
@@ -89,7 +89,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         for part in runtime.parts.values()
         if len(part.users) > 1
     ]
-    return {"streams": streams, "queries": queries, "groups": groups}
+    return {"streams": streams, "queries": queries, "groups": shared_joins}
 
 
 def stream_stats(ingest: Ingest) -> dict[str, Any]:

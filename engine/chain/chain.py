@@ -29,7 +29,7 @@ from penstock.engine.flow.queue import BEGINNING, Outlet, Queue, nobody
 from penstock.engine.flow.scheduler import QUANTUM_ROWS
 from penstock.engine.kernels.chain.slice_join import KIND, ROW
 from penstock.engine.kernels.joins.slices import build_slices
-from penstock.engine.members.arrangement import Arrangement, Part
+from penstock.engine.members.join_layout import JoinLayout, LifetimeCut
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.members.roster import Roster
@@ -39,15 +39,15 @@ from penstock.engine.rows.window import FOREVER, MAX_TS
 from penstock.engine.shelves.coverage import note_coverage
 from penstock.engine.shelves.find_needed import as_matrix
 from penstock.engine.shelves.member_index import index_members
+from penstock.engine.shelves.next_rows import Fault
 from penstock.engine.shelves.side import Side
 from penstock.engine.shelves.stored_side import retag
-from penstock.engine.shelves.take_rows import Fault
 
 from .chain_head import ChainHead
 from .ordered_union import OrderedUnion
+from .slice_counts import SliceCounts
 from .slice_join import SliceJoin
 from .slice_run import SliceRun
-from .slice_tally import SliceTally
 
 Ends = Callable[[Sequence[int]], Sequence[int]]
 
@@ -81,7 +81,7 @@ class ChainGroup:
         self.slices: list[SliceJoin] = []
         """In order of age, each with `start`, `end`, `females(side)` and what is `waiting` in its queue."""
         self._unions: dict[Member, OrderedUnion] = {}
-        self._tally = SliceTally()
+        self._tally = SliceCounts()
         self._runs: list[SliceRun] = []
         self._name = name
         self._on_failure = on_failure
@@ -192,10 +192,10 @@ class ChainGroup:
             self._runs.pop().leave()
         # 1. what is known of rows
         left, right = (max(member.sizes[side] for member in self.members) for side in (0, 1))
-        part = Part(0, 0, FOREVER, (left, right))
-        arrangement = Arrangement(("scan", "scan"), by_lifetime=False, part=part)
+        part = LifetimeCut(0, 0, FOREVER, (left, right))
+        layout = JoinLayout(("scan", "scan"), by_lifetime=False, part=part)
         roster = Roster.of(self.members)
-        must_tag = [side.prepare(roster, new, arrangement) for side in self.sides]
+        must_tag = [side.prepare(roster, new, layout) for side in self.sides]
         index = index_members(roster, self.sides)
         note_coverage(roster, self.sides, self.head.now)
         for side, must in zip(self.sides, must_tag, strict=True):

@@ -39,8 +39,8 @@ from penstock.engine.kernels.chain.slice_join import (
 )
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.find_needed import as_matrix
+from penstock.engine.shelves.next_rows import Fault, next_rows
 from penstock.engine.shelves.side import Side
-from penstock.engine.shelves.take_rows import Fault, take_rows
 
 from .slice_pairs import References, room_for
 
@@ -88,14 +88,14 @@ class ChainHead:
             self._look()
         if any(side.query_index is None for side in self.sides):
             return False  # rows wait for the first member
-        taken, faults = take_rows(self.sides, self.inputs, self._instants, min(quantum, STEP_ROWS))
+        taken, faults = next_rows(self.sides, self.inputs, self._instants, min(quantum, STEP_ROWS))
         if taken[0] is None and taken[1] is None:
             if faults:
                 self._failed(faults)
             return self._pass_time() or bool(faults)
         for side, examined in zip(self.sides, taken, strict=True):
             side.arrive(examined)
-            self.counters.rows_in += 0 if examined is None else examined.batch.length
+            self.counters.took(0 if examined is None else examined.batch.length)
         for side in self.sides:
             side.silence()
         tables = [self._references(side, self.sides[1 - side.number]) for side in self.sides]
@@ -103,7 +103,7 @@ class ChainHead:
         out = room_for(2 * rows + 1)
         if rows:
             write_references(tables[0], tables[1], out)
-            self.counters.rows_out += rows
+            self.counters.gave(rows)
             self._turns += 1
         self._pass_time(out)
         if faults:

@@ -2,7 +2,7 @@
 
 In:      pairs of each slice below the member's longer window, in time order; punctuations, which are the
          males having passed the slice. A member that only counts is given pairs that have to be tested, in
-         any order and without punctuations; the others are counted where they are found (slice_tally.py).
+         any order and without punctuations; the others are counted where they are found (slice_counts.py).
 Out:     the pairs that are within its windows and whose rows satisfy its predicates, as its columns.
 Kept:    nothing beyond its queues, where a pair waits until every slice has reached its time.
 
@@ -79,8 +79,8 @@ class OrderedUnion(Stateless):
                 come += batch.length
                 found += self._count(batch, queue)
         self.member.found += found
-        self.counters.rows_in += come
-        self.counters.rows_out += found
+        self.counters.took(come)
+        self.counters.gave(found)
         return come > 0
 
     def _count(self, pairs: Pairs, queue: Queue) -> int:
@@ -117,7 +117,7 @@ class OrderedUnion(Stateless):
                 given += len(times[-1])
             if given > before:
                 ends.append(given)
-        self.counters.rows_in += come
+        self.counters.took(come)
         if given:
             self._emit(*merged(times, rows, ends))
         return come > 0
@@ -136,7 +136,7 @@ class OrderedUnion(Stateless):
         columns = StoredNow(self._sides).columns_of(self.member.node)
         for pairs in batches_of(columns, ts, (rows[0], rows[1])):
             self.member.found += pairs.length
-            self.counters.rows_out += pairs.length
+            self.counters.gave(pairs.length)
             self.output.put(pairs)
 
     # -- migration ----------------------------------------------------------------------------------

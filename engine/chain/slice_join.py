@@ -53,9 +53,9 @@ from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.side import Side
 
+from .slice_counts import SliceCounts
 from .slice_pairs import Pairs, References, room_for
 from .slice_run import SliceRun
-from .slice_tally import SliceTally
 
 STEP_RECORDS = 16_384
 MIN_ROOM = 56  # as all rooms an odd number of cache lines, so that fields do not compete for the same ones
@@ -126,7 +126,7 @@ class SliceJoin:
         sides: tuple[Side, Side],
         name: str,
         punctuation: int,
-        tally: SliceTally,
+        tally: SliceCounts,
     ) -> None:
         self.name = f"{name} {start}"
         self.start = start
@@ -196,7 +196,7 @@ class SliceJoin:
             self._work = work
             self._cursor[:] = 0
             self.state.reserve(work.table.shape[1])  # for all: a half-worked male knows places in the state
-            self.counters.rows_in += work.length
+            self.counters.took(work.length)
             self._counting = self.takes_all is not None and work.is_since(self.takes_all)
         table = self._work.table
         stop = min(int(self._cursor[AT_RECORD]) + records, table.shape[1])
@@ -224,7 +224,7 @@ class SliceJoin:
 
     def _count(self, found: int) -> None:
         """Add to the tally; by age if a window ends within the slice."""
-        self.counters.rows_out += found
+        self.counters.gave(found)
         if self.is_apart:
             slices = self.tally.slices
             pairs = np.ascontiguousarray(self._pairs[:, :found])
@@ -239,7 +239,7 @@ class SliceJoin:
             rows = pairs.rows[0], pairs.rows[1]
             kept = np.flatnonzero(equal_keys((left, right), rows, len(self._sides[0].verified)))
             pairs = Pairs(pairs.table.take(kept, axis=1), pairs.records, self.timed, self.parts)
-        self.counters.rows_out += pairs.length
+        self.counters.gave(pairs.length)
         self.output.put(pairs)
         self.loose.put(pairs)
         self.tally.has_pairs = True
@@ -295,7 +295,7 @@ class SliceJoin:
         self.end = older.end
         self.onward = older.onward
         self.takes_all = None  # of what was found there not all is everybody's
-        self.counters.rows_out += older.counters.rows_out
+        self.counters.gave(older.counters.rows_out)
 
     def renew(self, side: int, first_row: int, lifetimes: NDArray, reaches: NDArray) -> None:
         """Rows of a side are asked for by others from now on: lifetimes[row - first_row] of females, int64,
@@ -365,7 +365,7 @@ class SliceJoin:
                 "probing beyond the state"
             )
 
-    def is_of(self, sides: tuple[Side, Side], tally: SliceTally) -> bool:
+    def is_of(self, sides: tuple[Side, Side], tally: SliceCounts) -> bool:
         """Whether it joins these sides and counts there."""
         return self._sides == sides and self.tally is tally
 

@@ -24,8 +24,8 @@ from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.side import Side
 
+from .slice_counts import SliceCounts
 from .slice_pairs import References, room_for
-from .slice_tally import SliceTally
 
 if TYPE_CHECKING:
     from .slice_join import SliceJoin
@@ -39,7 +39,7 @@ class SliceRun:
 
     _owned: ClassVar[tuple[str, ...]] = ("_flows", "_met", "_regions")
 
-    def __init__(self, slices: Sequence[SliceJoin], sides: tuple[Side, Side], tally: SliceTally) -> None:
+    def __init__(self, slices: Sequence[SliceJoin], sides: tuple[Side, Side], tally: SliceCounts) -> None:
         self.slices = list(slices)
         self._sides = sides
         self._tally = tally
@@ -133,8 +133,8 @@ class SliceRun:
     def report(self) -> None:
         """Bring the slices' counters up to date."""
         for slice_, (rows_in, rows_out) in zip(self.slices, self._flows.tolist(), strict=True):
-            slice_.counters.rows_in += rows_in
-            slice_.counters.rows_out += rows_out
+            slice_.counters.took(rows_in)
+            slice_.counters.gave(rows_out)
         self._flows[:] = 0
 
     def leave(self) -> None:

@@ -21,7 +21,7 @@ from penstock.engine.restoring.in_order import FAR, chained, distinct, expect, s
 from penstock.engine.rows.types import SqlType
 
 from .argument import Argument, grown
-from .groups import MAX_EVENTS, NO_INTS, Changes
+from .group_table import MAX_EVENTS, NO_INTS, Changes
 
 MIN_POOL = 256
 NO_TEXTS = (NO_INTS, np.empty(0, np.uint8))

@@ -23,7 +23,7 @@ from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.store import fixed_values, text_buffers, valid_bytes
 from penstock.engine.rows.types import SqlType
 
-from .groups import MAX_EVENTS, NO_INTS, Changes
+from .group_table import MAX_EVENTS, NO_INTS, Changes
 
 NO_BYTES = frozen(np.empty(0, np.uint8))
 NO_CODES = (frozen(NO_INTS),)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.expressions.evaluate import evaluate_predicate, selected
-from penstock.engine.flow.known_time import KnownTime, Learning
+from penstock.engine.flow.heard_time import HeardTime, Learning
 from penstock.engine.flow.operator import Counters, pass_time, pass_worked_time
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue, bound_of, instants_of
 from penstock.engine.flow.told_times import ToldTimes
@@ -42,18 +42,18 @@ from penstock.engine.kernels.changes.change_join import (
     run_join,
 )
 from penstock.engine.kernels.changes.matches import NEITHER, WITH, WITHOUT, settle
-from penstock.engine.plan.known_content import reads_stream
 from penstock.engine.plan.plan import ChangeJoinNode, JoinKind
+from penstock.engine.plan.tellable import reads_stream
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, Gather, LazyColumn
 from penstock.engine.rows.errors import DataError
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER
-from penstock.engine.views.padded_view import PaddedView
+from penstock.engine.views.outer_view import OuterView
 
 from .change_side import ChangeSide
-from .meetings import Meetings
+from .match_counts import MatchCounts
 
 CHUNK_ROWS = 32_768
 PATIENCE_CHANGES = 512
@@ -105,9 +105,9 @@ class ChangeJoin:
             ChangeSide(types[side], keys, self._wanted[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
         )
-        self._known = KnownTime(learning, queues)
+        self._known = HeardTime(learning, queues)
         self._told = ToldTimes() if messages and not self._is_counted else None
-        self.meetings = Meetings()
+        self.meetings = MatchCounts()
         self._work: Work | None = None
         self._carried = np.array([0, BEGINNING])
         self._carry = np.empty(0, np.int64)
@@ -137,7 +137,7 @@ class ChangeJoin:
         known = self._known.learn(bound, taken)
         if not any(taken) and min(side.bag.first_due for side in self._sides) > known:
             return False
-        self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
+        self.counters.took(sum(batch.length for batch in taken if batch is not None))
         self._try(taken)
         left, right = (side.events(batch) for side, batch in zip(self._sides, taken, strict=True))
         last = max((int(batch.ts[-1]) for batch in taken if batch is not None), default=known)
@@ -197,7 +197,7 @@ class ChangeJoin:
         columns: list[LazyColumn] = []
         for side, numbers in zip(self._sides, rows, strict=True):
             for view in side.views():
-                columns.append(Gather(PaddedView(view) if padded else view, numbers))
+                columns.append(Gather(OuterView(view) if padded else view, numbers))
         return columns
 
     def _satisfying(self, pairs: Batch) -> tuple[NDArray, DataError | None, int]:
@@ -238,7 +238,7 @@ class ChangeJoin:
                 pairs.sign = None
             if int(pairs.ends.min()) == FOREVER:
                 pairs.ets = None
-            self.counters.rows_out += pairs.length
+            self.counters.gave(pairs.length)
             first = bisect_right(times, int(pairs.ts[-1]))  # younger rows come after them
             self._tell(times[:first])
             self.output.put(pairs)
@@ -315,7 +315,7 @@ class ChangeJoin:
         if batch.length:
             if int(batch.signs.min()) > 0:
                 batch.sign = None
-            self.counters.rows_out += batch.length
+            self.counters.gave(batch.length)
             self.output.put(batch)
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.flow.known_time import KnownTime, Learning
+from penstock.engine.flow.heard_time import HeardTime, Learning
 from penstock.engine.flow.operator import Counters, pass_worked_time
 from penstock.engine.flow.queue import Outlet, Queue, bound_of
 from penstock.engine.kernels.changes.expire import DONE, MISSING, SLOTS, run_expire
@@ -41,7 +41,7 @@ class Expire:
         self.counters = Counters()
         self._node = node
         self._types = tuple(types)
-        self._known = KnownTime(learning, self.inputs)
+        self._known = HeardTime(learning, self.inputs)
         self._bag = Bag(types, (), linked=False)
         self._work: _Work | None = None
 
@@ -61,7 +61,7 @@ class Expire:
                 return False
             self._work = _Work(NOTHING, np.empty(0, np.int8), NOTHING, (NOTHING, NOTHING), 0, known)
             return True
-        self.counters.rows_in += batch.length
+        self.counters.took(batch.length)
         arrays = [batch.column(i) for i in range(batch.width)]
         signs, ends = batch.signs, batch.ends
         may_withdraw = batch.sign is not None and batch.ets is not None
@@ -93,7 +93,7 @@ class Expire:
         if found:
             ts, rows, sign = ts[:found], rows[:found], sign[:found]
             columns = [Gather(view, rows) for view in self._bag.views()]
-            self.counters.rows_out += found
+            self.counters.gave(found)
             self.output.put(Batch(ts, columns, None if sign.min() > 0 else sign))
         if work.cursor[DONE]:
             self._work = None

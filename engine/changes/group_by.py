@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.flow.known_time import KnownTime, Learning
+from penstock.engine.flow.heard_time import HeardTime, Learning
 from penstock.engine.flow.operator import Counters, pass_time_until
 from penstock.engine.flow.queue import Outlet, Queue, bound_of
 from penstock.engine.kernels.base.gather import gather
@@ -31,7 +31,7 @@ from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
 from .aggregates import Aggregate, CountRows, CountValues, Distinct, Extreme, SameSum, Skyline, Sum
 from .argument import Argument, grown
-from .groups import NO_INTS, Changes, Groups
+from .group_table import NO_INTS, Changes, GroupTable
 from .text_extreme import TextArgument, TextExtreme
 
 BURST_BYTES = 1 << 25
@@ -52,14 +52,14 @@ class GroupBy:
         self._node = node
         self._types = tuple(types)
         self._calls = node.calls
-        self._known = KnownTime(learning, self.inputs)
+        self._known = HeardTime(learning, self.inputs)
         self._single = node.keys == 0
         self.forget()
 
     def forget(self) -> None:
         """Begin with nothing in mind."""
         node, types = self._node, self._types
-        self._groups = Groups(types[: node.keys], single=self._single)
+        self._groups = GroupTable(types[: node.keys], single=self._single)
         self._arguments: dict[int, Argument] = {}
         self._distinct: dict[int, Distinct] = {}
         self._sums: dict[tuple[int, bool], Sum] = {}
@@ -133,7 +133,7 @@ class GroupBy:
         for aggregate in self._aggregates:
             aggregate.begin(frozen(ets))
         if batch is not None:
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
 
     def _run(self) -> None:
         # 1. who changed
@@ -192,7 +192,7 @@ class GroupBy:
                 Gather(self._view(number, self._value[number], self._valid[number]), rows)
                 for number in range(len(self._calls))
             ]
-            self.counters.rows_out += count
+            self.counters.gave(count)
             self.output.put(Batch(ts[:count], columns, sign[:count]))
 
     def _view(self, number: int, value: NDArray, valid: NDArray) -> View:

@@ -22,7 +22,7 @@ from penstock.engine.rows.types import SqlType
 
 from .aggregates import Trees
 from .argument import NO_BYTES, NO_CODES, Argument, grown
-from .groups import Changes, Groups
+from .group_table import Changes, GroupTable
 
 MIN_TEXTS = 1024
 
@@ -98,7 +98,7 @@ class TextExtreme:
         """The store at this moment."""
         return self._argument.store.view()
 
-    def compact(self, groups: Groups, said: NDArray) -> None:
+    def compact(self, groups: GroupTable, said: NDArray) -> None:
         """Let texts go that nobody refers to, if they are many. said: int64 by slot, what others remember.
 
         Call it when no rows are waiting to be worked.

@@ -55,10 +55,10 @@ class Rows:
 
     def take(self, positions: NDArray[np.int64]) -> Rows:
         """The rows at `positions`, each at most once, in this order."""
-        return self if len(positions) == self.length else Part(self, positions)
+        return self if len(positions) == self.length else SomeRows(self, positions)
 
 
-class Part(Rows):
+class SomeRows(Rows):
     """Some of the rows of another Rows."""
 
     def __init__(self, whole: Rows, positions: NDArray[np.int64]) -> None:

@@ -20,6 +20,12 @@ class Counters:
     steps: int = 0
     busy_s: float = 0.0
 
+    def took(self, rows: int) -> None:
+        self.rows_in += rows
+
+    def gave(self, rows: int) -> None:
+        self.rows_out += rows
+
 
 class Operator(Protocol):
     """Reads queues, writes an outlet, remembers what its meaning asks for."""

@@ -41,12 +41,12 @@ class AtTicks(Stateless):
         rows, _ = self.inputs
         while rows.batches and rows.batches[0].ts[0] <= tick:
             self._last = rows.pop()
-            self.counters.rows_in += self._last.length
+            self.counters.took(self._last.length)
         last = self._last
         if last is None:
             return 0
         batch = Batch(all_at(tick, last.length), last.lazy_columns)
         batch.first_row = last.first_row
-        self.counters.rows_out += batch.length
+        self.counters.gave(batch.length)
         self.output.put(batch)
         return batch.length

@@ -66,7 +66,7 @@ class HopAnswer:
         while self._next is not None and self._next <= over and quantum > 0:
             changes = queue.take(self._next, True)
             if changes is not None:
-                self.counters.rows_in += changes.length
+                self.counters.took(changes.length)
                 self._apply(changes)
             quantum -= self._say(self._next) + 1
             output.promise(self._next + 1)
@@ -135,7 +135,7 @@ class HopAnswer:
         whole = Batch(ts, answer.lazy_columns)
         for start in range(0, answer.length, CHUNK_ROWS):
             self.output.put(whole.slice(start, min(start + CHUNK_ROWS, answer.length)))
-        self.counters.rows_out += answer.length
+        self.counters.gave(answer.length)
         return answer.length
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.flow.queue import Queue
-from penstock.engine.kernels.hopping.whole_tally import compare_rows
+from penstock.engine.kernels.hopping.whole_set_operation import compare_rows
 from penstock.engine.keys.key_slots import MIN_SLOTS, NO_SLOTS, KeySlots, SlotReader
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import Batch, concatenate

@@ -77,7 +77,7 @@ class Ticks(Stateless):
             stop = min(last + 1, self._next + CHUNK_ROWS * self._hops.size)
             ts = np.arange(self._next, stop, self._hops.size)
             self._next = int(ts[-1]) + self._hops.size
-            self.counters.rows_out += len(ts)
+            self.counters.gave(len(ts))
             output.put(Batch(ts, []))
             output.promise(int(ts[-1]) + 1)
             return True
@@ -137,7 +137,7 @@ class WholeTable(Stateless):
         worked = False
         while table.batches:
             self._rows.append(table.pop())
-            self.counters.rows_in += self._rows[-1].length
+            self.counters.took(self._rows[-1].length)
             worked = True
         if not table.closed:
             return worked
@@ -146,7 +146,7 @@ class WholeTable(Stateless):
             ticks.take(boundary, True)
             for rows in self._rows:
                 self.output.put(Batch(np.full(rows.length, boundary, np.int64), rows.lazy_columns))
-                self.counters.rows_out += rows.length
+                self.counters.gave(rows.length)
                 quantum -= rows.length
             quantum -= 1
             self.output.promise(boundary + 1)

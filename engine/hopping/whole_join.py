@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.changes.meetings import Meetings
+from penstock.engine.changes.match_counts import MatchCounts
 from penstock.engine.expressions.evaluate import evaluate_predicate, selected
 from penstock.engine.flow.queue import Queue
 from penstock.engine.kernels.hopping.whole_join import AT, CURSOR, pair_rows, select_matched, sort_by_slot
@@ -25,7 +25,7 @@ from penstock.engine.keys.key_slots import KeySlots, SlotReader, tidy
 from penstock.engine.plan.plan import ChangeJoinNode
 from penstock.engine.rows.batch import NO_ROWS, Batch, ColumnView, Gather, LazyColumn, all_at
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
-from penstock.engine.views.padded_view import PaddedView
+from penstock.engine.views.outer_view import OuterView
 
 from .whole_operator import CHUNK_ROWS, WholeOperator, chunks, forget_left, next_hop
 
@@ -48,7 +48,7 @@ class WholeJoin(WholeOperator):
         self._types = types
         self._slots = KeySlots()
         self._room = np.empty(0, np.int64)
-        self.meetings = Meetings()
+        self.meetings = MatchCounts()
         self._left, self._right = (
             SlotReader(self._slots, types[side], keys, False, numbered[side])
             for side, keys in enumerate((node.left_keys, node.right_keys))
@@ -166,4 +166,4 @@ def nothing(types: Sequence[SqlType], length: int) -> list[LazyColumn]:
     """Columns of nothing but NULL."""
     rows = np.full(length, -1, np.int64)
     empty = Batch(NO_ROWS, [pa.nulls(0, ARROW_TYPES[type_]) for type_ in types])
-    return [Gather(PaddedView(ColumnView(empty, i)), rows) for i in range(len(types))]
+    return [Gather(OuterView(ColumnView(empty, i)), rows) for i in range(len(types))]

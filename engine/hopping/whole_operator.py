@@ -59,10 +59,10 @@ class WholeOperator(Stateless, ABC):
             if ts is None:
                 return pass_time_until(self.inputs, self.output, self.due)
             taken = [queue.take(ts, True) for queue in self.inputs]
-            self.counters.rows_in += sum(batch.length for batch in taken if batch is not None)
+            self.counters.took(sum(batch.length for batch in taken if batch is not None))
             self._work, self._until = self.answer(ts, taken), self.next_hop(ts)
         for batch in self._work:
-            self.counters.rows_out += batch.length
+            self.counters.gave(batch.length)
             self.output.put(batch)
             quantum -= batch.length
             if quantum <= 0:

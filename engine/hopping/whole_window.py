@@ -95,7 +95,7 @@ class WholeWindow:
 
     def _take(self, batch: Batch) -> int:
         """Store rows; how many."""
-        self.counters.rows_in += batch.length
+        self.counters.took(batch.length)
         self._times.append(batch.ts)
         for i, column in zip(self._stored, self._columns, strict=True):
             column.append(batch.column(i))
@@ -124,7 +124,7 @@ class WholeWindow:
         end = times.until(boundary)
         batch = self._run(boundary, end) if not self._partition else self._partitions(boundary, end)
         if batch is not None:
-            self.counters.rows_out += batch.length
+            self.counters.gave(batch.length)
             self.output.put(batch)
             self._next = boundary + self._hops.size
         else:

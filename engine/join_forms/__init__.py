@@ -3,7 +3,7 @@
 A line belongs here if it is about several joins that serve one set of members, or about changing between
 such ways.
 Imported by `running`.
-Read first: `group.py`; then `loose_form.py`, one join or several by cost, and `push_down.py`.
+Read first: `shared_join.py`; then `together_or_apart.py`, one join or several by cost, and `push_down.py`.
 
     members -> group -> one join | a join per query | a join per part | a chain of slices
 """

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.engine.flow.queue import Queue
-from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.types import SqlType
 
-from .arrange import Arrange
+from .choose_layout import ChooseLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +23,24 @@ class JoinMaker:
     types: tuple[Sequence[SqlType], Sequence[SqlType]]
     queues: tuple[Queue, Queue]
     name: str
-    arrange: Arrange
+    choose_layout: ChooseLayout
     on_failure: Callable[[Member, Exception], None]
 
-    def whole(self, arrange: Callable[[WindowJoin], Arrangement] | None = None) -> WindowJoin:
+    def whole(self, choose_layout: Callable[[WindowJoin], JoinLayout] | None = None) -> WindowJoin:
         """The join of all."""
-        how = arrange or self.arrange
+        how = choose_layout or self.choose_layout
         return WindowJoin(self.common, self.types, self.queues, self.name, how, self.on_failure)
 
     def part(
         self,
         name: str,
         queues: tuple[Queue, Queue],
-        arrange: Callable[[WindowJoin], Arrangement],
+        choose_layout: Callable[[WindowJoin], JoinLayout],
         on_failure: Callable[[Member, Exception], None] | None = None,
     ) -> WindowJoin:
         """The join of some, with queues and rows of its own."""
         on_failure = on_failure or self.on_failure
-        return WindowJoin(self.common, self.types, queues, self.part_name(name), arrange, on_failure)
+        return WindowJoin(self.common, self.types, queues, self.part_name(name), choose_layout, on_failure)
 
     def part_name(self, name: str) -> str:
         return f"{self.name}.{name}"

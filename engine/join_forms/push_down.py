@@ -19,12 +19,12 @@ from functools import partial
 from penstock.engine.flow.operator import Counters, Operator, Stateless
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.flow.scheduler import QUANTUM_ROWS
-from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement, Part
-from penstock.engine.members.known_tags import tagged
+from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.members.join_layout import JoinLayout, LifetimeCut
 from penstock.engine.members.lineage import Lineage
 from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
+from penstock.engine.members.row_tags import tagged
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.selects.union import Union
 from penstock.engine.shelves.stored_rows import StoredRows, once
@@ -36,7 +36,7 @@ from .join_maker import JoinMaker
 class PartJoin:
     """The join of one part, its own taps of the streams, and its members' stand-ins."""
 
-    def __init__(self, part: Part, join: WindowJoin, queues: tuple[Queue, Queue]) -> None:
+    def __init__(self, part: LifetimeCut, join: WindowJoin, queues: tuple[Queue, Queue]) -> None:
         self.part = part
         self.join = join
         self.queues = queues
@@ -118,7 +118,7 @@ class PushDown:
         self._split.targets = [part.queues for part in self._parts]
         self._unite()
 
-    def _cuts(self) -> list[Part]:
+    def _cuts(self) -> list[LifetimeCut]:
         """One part per window of the side with more predicates; what lives longer is in a later part."""
         predicates = [{m.predicates[n] for m in self.members} for n in (0, 1)]
         side = 1 if len(predicates[1]) > len(predicates[0]) else 0
@@ -134,23 +134,23 @@ class PushDown:
             if all(lineage.first_implied(predicate, longer) is not None for predicate in of_part):
                 continue  # every row that these need is needed for longer by others
             other = max(m.size(1 - side) for m in self.members if m.size(side) <= up_to)
-            parts.append(Part(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
+            parts.append(LifetimeCut(side, above, up_to, (up_to, other) if side == 0 else (other, up_to)))
             above = up_to
         return parts
 
-    def _arrange_part(self, part: Part, join: WindowJoin) -> Arrangement:
-        return replace(self._make.arrange(join), part=part)
+    def _lay_out_part(self, part: LifetimeCut, join: WindowJoin) -> JoinLayout:
+        return replace(self._make.choose_layout(join), part=part)
 
     def _open(
         self,
-        part: Part,
+        part: LifetimeCut,
         number: int,
         old: list[PartJoin],
         rows: list[StoredRows | None],
         queues: tuple[Queue, Queue],
     ) -> PartJoin:
         """The join of a part, holding its share of the rows."""
-        join = self._make.part(f"part {number + 1}", queues, partial(self._arrange_part, part), self._fail)
+        join = self._make.part(f"part {number + 1}", queues, partial(self._lay_out_part, part), self._fail)
         opened = PartJoin(part, join, queues)
         for side, lineage in zip(join.sides, self._split.lineages, strict=True):
             side.lineage = lineage
@@ -267,8 +267,8 @@ class Splitter(Stateless):
         for number, queue in enumerate(self.inputs):
             while queue.batches:
                 batch = tagged(queue.pop(), self.lineages[number])
-                self.counters.rows_in += batch.length
-                self.counters.rows_out += batch.length
+                self.counters.took(batch.length)
+                self.counters.gave(batch.length)
                 for target in self.targets:
                     target[number].put(batch)
                 worked = True

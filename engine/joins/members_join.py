@@ -16,8 +16,8 @@ from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.rows.window import MAX_TS
+from penstock.engine.shelves.next_rows import Fault
 from penstock.engine.shelves.side import Side
-from penstock.engine.shelves.take_rows import Fault
 
 
 class Giver(Protocol):

@@ -20,9 +20,9 @@ from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.index import Probes
 from penstock.engine.kernels.joins.cells import TOGETHER, add_pairs
 from penstock.engine.kernels.joins.slices import Slices
-from penstock.engine.members.arrangement import Arrangement
 from penstock.engine.members.cell_counts import MAX_PAIRS as MAX_PAIRS_IN_CELLS
 from penstock.engine.members.cell_counts import CellCounts
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.members.roster import Roster
@@ -60,16 +60,16 @@ class PairCounter:
         self._instants = any(side.by_place for side in sides)
 
     def refresh(
-        self, roster: Roster, counted: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
+        self, roster: Roster, counted: Roster, index: QueryIndex, whole: QueryIndex, layout: JoinLayout
     ) -> None:
         """Count for these members from now on; `roster` and `whole` are of all that there are."""
         self.members, self.index = counted.members, index
         is_known = not (self._instants or self.sides[0].verified)
         self._is_alone = len(counted) == len(roster) and is_known
-        self._routed = arrangement.routed
+        self._routed = layout.routed
         may_count = self._is_alone and not self._routed
         self._cells = cells_of(roster, self.sides, whole.slices, self._cells) if may_count else None
-        self.by_key = arrangement.by_key and self.may_count_by_key
+        self.by_key = layout.by_key and self.may_count_by_key
 
     def settle(self) -> None:
         """Bring the members' counts up to date."""
@@ -80,7 +80,7 @@ class PairCounter:
         found = self.index.settle() if self._cells is None else self._cells.settle()
         for at in np.flatnonzero(found).tolist():
             self.members[at].found += int(found[at])
-        self.counters.rows_out += int(found.sum())
+        self.counters.gave(int(found.sum()))
 
     @property
     def may_count_by_key(self) -> bool:
@@ -216,7 +216,7 @@ class PairCounter:
             found = np.bincount(members[:count], minlength=len(self.members))
             for member, more in zip(self.members, found.tolist(), strict=True):
                 member.found += more
-                self.counters.rows_out += more
+                self.counters.gave(more)
 
     def count_merged(self, ts: NDArray, refs: tuple[NDArray, NDArray]) -> None:
         """Count pairs of both directions for the members that only count."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.flow.operator import Counters
 from penstock.engine.kernels.joins.pairs import take_pairs_of
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex, split_by_member
 from penstock.engine.members.roster import Roster
@@ -51,13 +51,11 @@ class PairGiver:
         self._dealer: Dealer | None = None
         self._instants = any(side.by_place for side in sides)
 
-    def refresh(
-        self, delivered: Roster, index: QueryIndex, whole: QueryIndex, arrangement: Arrangement
-    ) -> None:
+    def refresh(self, delivered: Roster, index: QueryIndex, whole: QueryIndex, layout: JoinLayout) -> None:
         """Give pairs to these members from now on; `whole` is the index of all that there are."""
         self.members, self.index = delivered.members, index
         self._windows = delivered.sizes.T.tolist()
-        self._routed = arrangement.routed
+        self._routed = layout.routed
         # Whether every pair that is found belongs to every member: all have the windows by which rows leave.
         self._to_all = (
             whole.is_plain
@@ -172,7 +170,7 @@ class PairGiver:
         columns = stored.columns_of(member.node)
         for pairs in batches_of(columns, ts, (left, right)):
             member.found += pairs.length
-            self.counters.rows_out += pairs.length
+            self.counters.gave(pairs.length)
             member.output.put(pairs)
 
     def _check_restored(self) -> None:

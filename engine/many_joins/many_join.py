@@ -33,15 +33,15 @@ from numpy.typing import NDArray
 from penstock.engine.flow.queue import Queue
 from penstock.engine.indexes.build import NO_INDEX
 from penstock.engine.joins.members_join import MembersJoin
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.lineage import Demand
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex
 from penstock.engine.plan.plan import CommonManyJoin
 from penstock.engine.rows.types import SqlType
 from penstock.engine.shelves.coverage import note_coverage
+from penstock.engine.shelves.next_rows import next_rows
 from penstock.engine.shelves.stored_side import rearrange
-from penstock.engine.shelves.take_rows import take_rows
 from penstock.engine.windows.window_lanes import few_ends
 
 from .many_seek import Found, Seen, take_step
@@ -125,9 +125,9 @@ class ManyJoin(MembersJoin):
         new = [member for member in self.members if member.is_new]
         most = len(roster) if self._strategy == "mem-opt" else MOST_SHELVES
         ends = tuple(few_ends(sizes, most) for sizes in roster.sizes)
-        arrangement = Arrangement((NO_INDEX, NO_INDEX), ends, self._strategy != "pull-up")
+        layout = JoinLayout((NO_INDEX, NO_INDEX), ends, self._strategy != "pull-up")
         # 1. what is asked of rows  2. what newcomers miss  3. where rows are kept
-        must_move = [side.prepare(roster, new, arrangement) for side in self.sides]
+        must_move = [side.prepare(roster, new, layout) for side in self.sides]
         self._giver.refresh(roster)
         note_coverage(roster, self.sides, self._now)
         for side, must in zip(self.sides, must_move, strict=True):
@@ -176,13 +176,13 @@ class ManyJoin(MembersJoin):
         if self.counters.rows_in >= self._look_after:
             self._look_after = 2 * self.counters.rows_in
             self._order_probes()
-        taken, self._faults = take_rows(self.sides, self.inputs, self._instants, rows)
+        taken, self._faults = next_rows(self.sides, self.inputs, self._instants, rows)
         if all(one is None for one in taken):
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
             side.arrive(examined)
             side.fill_lookups()
-            self.counters.rows_in += 0 if examined is None else examined.batch.length
+            self.counters.took(0 if examined is None else examined.batch.length)
         self._worked = [0] * len(self.sides)
         return True
 

@@ -122,7 +122,7 @@ class RowGiver:
         self._is_unsettled = False
         counts = counted.index.settle() + self._for_all
         self._for_all = 0
-        self._counters.rows_out += int(counts.sum())
+        self._counters.gave(int(counts.sum()))
         for member, count in zip(counted.members, counts.tolist(), strict=True):
             member.found += count
 
@@ -168,7 +168,7 @@ class RowGiver:
     def _emit(self, member: Member, stored: StoredNow, ts: NDArray, refs: Refs) -> None:
         for rows in batches_of(stored.columns_of(member.node), ts, refs):
             member.found += rows.length
-            self._counters.rows_out += rows.length
+            self._counters.gave(rows.length)
             member.output.put(rows)
 
 

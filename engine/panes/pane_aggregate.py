@@ -234,7 +234,7 @@ class PaneAggregate:
                         if any(call.argument == values.expression for call in member.node.calls):
                             self._fail(member, error)
                 return
-        self.counters.rows_in += batch.length
+        self.counters.took(batch.length)
         if self._is_waiting:
             self._await_first_hops(BEGINNING)
         if rows.length:
@@ -390,7 +390,7 @@ class PaneAggregate:
         return window
 
     def _put(self, member: PaneMember, answer: Batch) -> None:
-        self.counters.rows_out += answer.length
+        self.counters.gave(answer.length)
         if answer.length <= CHUNK_ROWS:
             member.output.put(answer)
             return

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.changes.argument import grown
-from penstock.engine.changes.groups import NO_INTS
+from penstock.engine.changes.group_table import NO_INTS
 from penstock.engine.kernels.changes import exact_sum
 from penstock.engine.kernels.hopping import panes as kernels
 from penstock.engine.restoring.in_order import expect, rising, within

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.changes.argument import grown
-from penstock.engine.changes.groups import NO_INTS, NullView
+from penstock.engine.changes.group_table import NO_INTS, NullView
 from penstock.engine.kernels.hopping import panes as kernels
 from penstock.engine.keys.fingerprint import fingerprint
 from penstock.engine.restoring.in_order import expect, size_of_two

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.changes.argument import NO_BYTES, encode
-from penstock.engine.changes.groups import NO_INTS
+from penstock.engine.changes.group_table import NO_INTS
 from penstock.engine.expressions.evaluate import evaluate
 from penstock.engine.expressions.expression import Expression
 from penstock.engine.kernels.hopping.panes import NOTHING, count_nulls

@@ -353,7 +353,7 @@ class AggregateNode:
 
 
 @dataclass(frozen=True, slots=True)
-class TallyNode:
+class SetOperationNode:
     """Rows by how often they come: DISTINCT (one input), UNION, INTERSECT [ALL], EXCEPT [ALL] (two).
 
     whole: the inputs give their whole answers at each of these hops, and so does this.
@@ -483,7 +483,7 @@ PlanNode = (
     | ExpireNode
     | ChangeJoinNode
     | AggregateNode
-    | TallyNode
+    | SetOperationNode
     | HopAnswerNode
     | HopDeltaNode
     | WholeWindowNode

@@ -23,10 +23,10 @@ from .plan import (
     PaneAggregateNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     SourceNode,
     StoredWindowNode,
     TableNode,
-    TallyNode,
     TicksNode,
     UnionNode,
     WholeTableNode,
@@ -44,7 +44,7 @@ IncrementalNode = (
     | ExpireNode
     | ChangeJoinNode
     | AggregateNode
-    | TallyNode
+    | SetOperationNode
     | WholeNode
 )
 """What a plan has whose rows leave, or that keeps what has to leave."""
@@ -67,7 +67,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.left, node.right)
         case MemberNode():
             return plan_inputs(node.join)
-        case UnionNode() | TallyNode() | TicksNode() | ManyJoinNode():
+        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode():
             return node.inputs
 
 
@@ -95,7 +95,7 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
             join = map_inputs(node.join, change)
             assert isinstance(join, JoinNode | ManyJoinNode), "a join stays one"
             return replace(node, join=join)
-        case UnionNode() | TallyNode() | TicksNode() | ManyJoinNode():
+        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode():
             return replace(node, inputs=tuple(map(change, node.inputs)))
 
 
@@ -133,7 +133,7 @@ def keeps_rows(plan: PlanNode) -> bool:
 def takes_back(node: PlanNode) -> bool:
     """Whether rows can come and be taken back in one instant."""
     return any(
-        isinstance(one, AggregateNode | TallyNode)
+        isinstance(one, AggregateNode | SetOperationNode)
         or (isinstance(one, ChangeJoinNode) and one.kind != "inner")
         for one in plan_nodes(node)
     )
@@ -182,9 +182,9 @@ def stands(plan: PlanNode) -> bool:
             left, right = stands(plan.left), stands(plan.right)
             kept = {"left": left, "anti": left, "right": right, "full": left or right}
             return kept.get(plan.kind, left and right)
-        case TallyNode(kind="except"):
+        case SetOperationNode(kind="except"):
             return stands(plan.inputs[0])
-        case TallyNode(kind="intersect"):
+        case SetOperationNode(kind="intersect"):
             return all(map(stands, plan.inputs))
         case ManyJoinNode():
             return all(map(stands, plan.inputs))
@@ -259,5 +259,5 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return tuple(left[i] for i in node.left_side.columns) + tuple(
                 right[i] for i in node.right_side.columns
             )
-        case UnionNode() | TallyNode():
+        case UnionNode() | SetOperationNode():
             return plan_types(node.inputs[0])

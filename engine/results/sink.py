@@ -1,8 +1,8 @@
 """Where a query's answer leaves the engine.
 
 In: changes of the answer.  Out: Arrow record batches, to whoever subscribed, else kept until asked for.
-Kept: rows not asked for yet, none if the query only counts (see kept_rows.py); of changes, those of the last
-instant until all that has come of it is worked off, so that only its net changes come out.
+Kept: rows not asked for yet, none if the query only counts (see pending_results.py); of changes, those of the
+last instant until all that has come of it is worked off, so that only its net changes come out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER
 
-from .held_memory import HeldMemory
-from .kept_rows import FEW_QUERIES, KeptRows
+from .pending_results import FEW_QUERIES, PendingResults
+from .results_memory import ResultsMemory
 
 Subscriber = Callable[[pa.RecordBatch], None]
 
@@ -51,7 +51,7 @@ class Sink:
         changes: bool = False,
         netting: Netting = "none",
         types: Sequence[SqlType] = (),
-        memory: HeldMemory | None = None,
+        memory: ResultsMemory | None = None,
     ) -> None:
         """refused: told what subscribers raise; memory: what results keep alive, this query's and others'."""
         self.name = name
@@ -65,7 +65,7 @@ class Sink:
         self._netting = netting
         self._types = types
         self.refused = refused
-        self._kept = KeptRows(self._record_batch, memory or HeldMemory())
+        self._kept = PendingResults(self._record_batch, memory or ResultsMemory())
         self.company: Company | None = None
         """Of pairs of a window join: who else is given some. Many copy columns only when they are read."""
         self.entered_before = BEGINNING
@@ -206,7 +206,7 @@ class Sink:
             batch = batch.slice(0, int(batch.ts.searchsorted(self.last_hop, side="right")))
         if not batch.length:
             return
-        self.counters.rows_in += batch.length
+        self.counters.took(batch.length)
         if len(batch.ts):
             self.last_ts = int(batch.ts[-1])
         if self.clock is not None:

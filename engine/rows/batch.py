@@ -29,7 +29,7 @@ EIGHT_BYTES = (pa.int64(), pa.float64(), pa.timestamp("us"))
 
 
 class Known(Protocol):
-    """What has been found out about the rows of a batch, for who knows what it means (known_tags.py)."""
+    """What has been found out about the rows of a batch, for who knows what it means (row_tags.py)."""
 
     @property
     def rows(self) -> int:
@@ -115,7 +115,7 @@ class Batch:
 
     sign: int8, +1 or -1; None: all rows enter. ets: int64; None: FOREVER, no row leaves by itself.
     first_row: the number of the first row where a window keeps them, if it and all others are consecutive.
-    known: what has been found out about the rows (known_tags.py).
+    known: what has been found out about the rows (row_tags.py).
     """
 
     __slots__ = ("_columns", "ets", "first_row", "known", "length", "sign", "ts")

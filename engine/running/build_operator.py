@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.engine.flow.known_time import Learning
+from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import Queue
 from penstock.engine.plan.approach import Approach
@@ -21,13 +21,13 @@ from penstock.engine.plan.plan import (
     LifetimeNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     StoredWindowNode,
-    TallyNode,
     WholeTableNode,
     WholeWindowNode,
 )
 from penstock.engine.plan.plan_parts import IncrementalNode, WholeNode, plan_inputs, plan_types
-from penstock.engine.windows.arrive import Arrive, Lifetime
+from penstock.engine.windows.range_window import Lifetime, RangeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ def build_operator(
         case StoredWindowNode():
             raise AssertionError("rows of windows are kept in common")
         case ArriveNode():
-            return Arrive(node.window.size, queues[0], name, hearing.messages, node.hops, node.taat)
+            return RangeWindow(node.window.size, queues[0], name, hearing.messages, node.hops, node.taat)
         case LifetimeNode():
             return Lifetime(node.sizes, queues[0], name, hearing.messages, node.hops, node.taat)
         case WholeWindowNode() | WholeTableNode() | HopDeltaNode() | AtTicksNode():
             return build_whole(node, queues, name)
-        case ChangeJoinNode() | AggregateNode() | TallyNode() if node.whole is not None:
+        case ChangeJoinNode() | AggregateNode() | SetOperationNode() if node.whole is not None:
             return build_whole(node, queues, name)
         case ExpireNode():
             from penstock.engine.changes.expire import Expire
@@ -87,14 +87,14 @@ def build_operator(
             from penstock.engine.changes.group_by import GroupBy
 
             return GroupBy(node, queues[0], plan_types(node.input), name, hearing.learning)
-        case TallyNode():
-            from penstock.engine.changes.tally import Tally
+        case SetOperationNode():
+            from penstock.engine.changes.set_operation import SetOperator
 
-            return Tally(node, queues, plan_types(node.inputs[0]), name, hearing.learning)
+            return SetOperator(node, queues, plan_types(node.inputs[0]), name, hearing.learning)
 
 
 def build_whole(
-    node: WholeNode | ChangeJoinNode | AggregateNode | TallyNode, queues: tuple[Queue, ...], name: str
+    node: WholeNode | ChangeJoinNode | AggregateNode | SetOperationNode, queues: tuple[Queue, ...], name: str
 ) -> Operator:
     """The operator of a node of a hopping query that gives its whole answer at each hop, or reads such."""
     types = plan_types(plan_inputs(node)[0])
@@ -125,10 +125,10 @@ def build_whole(
             from penstock.engine.hopping.whole_group_by import WholeGroupBy
 
             return WholeGroupBy(node, queues, types, name)
-        case TallyNode():
-            from penstock.engine.hopping.whole_tally import WholeTally
+        case SetOperationNode():
+            from penstock.engine.hopping.whole_set_operation import WholeSetOperator
 
-            return WholeTally(node, queues, types, name, numbered)
+            return WholeSetOperator(node, queues, types, name, numbered)
 
 
 def is_numbered(node: PlanNode) -> bool:

@@ -19,14 +19,14 @@ from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.intake.static_table import TABLE_TIME
 from penstock.engine.members.member import PART, query_of
 from penstock.engine.plan.approach import Approach
-from penstock.engine.plan.known_content import begins, is_known, is_whole
 from penstock.engine.plan.plan import ArriveNode, LifetimeNode, SourceNode, StoredWindowNode
 from penstock.engine.plan.plan_parts import IncrementalNode, plan_nodes, starts_full
+from penstock.engine.plan.tellable import begins, is_known, is_whole
 from penstock.engine.rows.batch import Batch
-from penstock.engine.windows.arrive import Arrive
+from penstock.engine.windows.range_window import RangeWindow
 
-from .parts import Parts
-from .pipeline import Part
+from .pipeline import SubPlan
+from .sub_plans import SubPlans
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Plan = tuple[Approach, IncrementalNode]
 
 
-class CommonParts(Parts):
+class CommonParts(SubPlans):
     """By approach and plan; and by what had come of each stream when they began, those that give rows before
     any have come also by how often there had been work."""
 
@@ -42,12 +42,12 @@ class CommonParts(Parts):
         super().__init__()
         self._runtime = runtime
         self._numbers = count(1)
-        self._given: list[Part] = []
+        self._given: list[SubPlan] = []
         """Windows that were given rows of others since the last push."""
         self.filled: dict[Outlet, Batch] = {}
         """What the output of a part held when somebody new came to read it."""
 
-    def share(self, node: IncrementalNode, number: int, user: Part) -> Outlet:
+    def share(self, node: IncrementalNode, number: int, user: SubPlan) -> Outlet:
         """A sub-plan that others may have too: the one at work, or a new one."""
         runtime = self._runtime
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
@@ -68,7 +68,7 @@ class CommonParts(Parts):
         user.parts[number] = part
         return part.output
 
-    def _at_work(self, plan: Plan) -> Part | None:
+    def _at_work(self, plan: Plan) -> SubPlan | None:
         """A part that has seen more than a new one would, if it can tell what its output holds now."""
         from .contents import Contents
 
@@ -84,21 +84,21 @@ class CommonParts(Parts):
                 return part
         return None
 
-    def _entered(self, part: Part) -> int:
+    def _entered(self, part: SubPlan) -> int:
         """When what a part holds enters for who comes now. Before the first row it is of tables alone, which
         were there before all time."""
         streams = {one.stream for one in plan_nodes(part.plan) if isinstance(one, SourceNode)}
         has_rows = any(self._runtime.streams[stream].has_given for stream in streams)
         return begins(part.plan, part.output) if has_rows else TABLE_TIME
 
-    def _passing(self, plan: Plan) -> Part | None:
+    def _passing(self, plan: Plan) -> SubPlan | None:
         """A part that keeps nothing: from now on it passes on what a new one would."""
         match plan[1]:
             case (ArriveNode(hops=None) | LifetimeNode(hops=None)) as node if is_passing(node):
                 return next(iter(self.alike(plan)), None)
         return None
 
-    def _read_late(self, node: IncrementalNode, number: int, user: Part, part: Part) -> None:
+    def _read_late(self, node: IncrementalNode, number: int, user: SubPlan, part: SubPlan) -> None:
         """Note what a new reader lacks of what a part has passed on, less what is kept for other windows."""
         starts = self._runtime.starts()
         come = [
@@ -113,11 +113,11 @@ class CommonParts(Parts):
         if found is not None:
             self.filled[part.output], user.late[number] = found
 
-    def _begin(self, plan: Plan, user: Part) -> Part:
+    def _begin(self, plan: Plan, user: SubPlan) -> SubPlan:
         """A new part; a window begins with the rows that are kept for another over the same rows."""
         runtime, (approach, node) = self._runtime, plan
         name = f"{query_of(user.name)}{PART}{next(self._numbers)}"
-        part = Part(name, node, approach=approach, started=runtime.starts())
+        part = SubPlan(name, node, approach=approach, started=runtime.starts())
         part.output = runtime.builder.build(node, count(), part, False)
         found = self._rows_of_others(node, part) if isinstance(node, ArriveNode) else None
         if isinstance(node, StoredWindowNode) and node.hops is None:  # else the next boundary gives all
@@ -132,7 +132,7 @@ class CommonParts(Parts):
             runtime._ready.enter(operator)
         return part
 
-    def _rows_of_others(self, node: ArriveNode, part: Part) -> tuple[Batch, int] | None:
+    def _rows_of_others(self, node: ArriveNode, part: SubPlan) -> tuple[Batch, int] | None:
         """The rows that others keep for a window over the same rows, and since when these are all."""
         from .window_rows import window_rows
 
@@ -141,7 +141,7 @@ class CommonParts(Parts):
         found = window_rows(node, self, now, part.output.punctuation)
         if found is not None:
             operator = part.operators[0]
-            assert isinstance(operator, Arrive), "a RANGE window"
+            assert isinstance(operator, RangeWindow), "a RANGE window"
             operator.give(found[0].ends)
         return found
 

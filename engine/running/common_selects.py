@@ -15,7 +15,7 @@ from penstock.engine.selects.select import Select
 from penstock.engine.selects.shared_select import Share, SharedSelect
 from penstock.engine.selects.shared_window_select import SharedWindowSelect
 
-from .pipeline import Part, Pipeline
+from .pipeline import Pipeline, SubPlan
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -110,7 +110,7 @@ class CommonSelects:
         self._runtime._forget(shared)
         del of_kind[stream]
 
-    def leave(self, pipeline: Part) -> None:
+    def leave(self, pipeline: SubPlan) -> None:
         """A query has gone."""
         self.single = {stream: one for stream, one in self.single.items() if one[0] is not pipeline}
 

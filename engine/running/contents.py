@@ -27,16 +27,16 @@ import pyarrow as pa
 from penstock.engine.changes.change_join import ChangeJoin
 from penstock.engine.changes.expire import Expire
 from penstock.engine.changes.group_by import GroupBy
-from penstock.engine.changes.tally import Tally
+from penstock.engine.changes.set_operation import SetOperator
 from penstock.engine.flow.queue import Queue
 from penstock.engine.flow.scheduler import QUANTUM_ROWS
 from penstock.engine.hopping.hop_delta import HopDelta
 from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.keys.fingerprint import fingerprint
 from penstock.engine.keys.net_changes import cancel_equal
-from penstock.engine.plan.known_content import is_known
 from penstock.engine.plan.plan import ArriveNode, LifetimeNode, PlanNode, TableNode, UnionNode
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes, plan_types
+from penstock.engine.plan.tellable import is_known
 from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 from penstock.engine.rows.window import FOREVER
@@ -44,7 +44,7 @@ from penstock.engine.selects.select import Select
 from penstock.engine.windows.rows_window import RowsWindow
 
 from .build_operator import build_operator
-from .pipeline import Part
+from .pipeline import SubPlan
 
 
 class Contents:
@@ -54,7 +54,7 @@ class Contents:
         self._tables = tables
         self._at = at
 
-    def of(self, part: Part, number: int = 0, standing: bool = False) -> Batch | None:
+    def of(self, part: SubPlan, number: int = 0, standing: bool = False) -> Batch | None:
         """What a node's output holds, by its number in the plan of the part; None: nobody knows.
 
         Rows that leave by themselves come with their ets. standing: without them.
@@ -72,7 +72,7 @@ class Contents:
             return self._stamped(store.content(window), node)
         operator = part.operators.get(number)
         match operator:
-            case RowsWindow() | GroupBy() | Tally() | HopDelta():
+            case RowsWindow() | GroupBy() | SetOperator() | HopDelta():
                 return self._stamped(operator.content(), node)
             case Expire():
                 rest = self._read(part, number, 0, True)
@@ -90,13 +90,13 @@ class Contents:
             return empty(plan_types(node), self._at)
         return None
 
-    def answer(self, part: Part, queue: Queue, waiting: Sequence[Batch]) -> Batch | None:
+    def answer(self, part: SubPlan, queue: Queue, waiting: Sequence[Batch]) -> Batch | None:
         """What has been read of a plan's output from `queue`, less what is `waiting` besides."""
         whole = self.of(part)
         types = plan_types(part.plan)
         return None if whole is None else less(whole, [*queue.batches, *waiting], types, self._at)
 
-    def _read(self, part: Part, number: int, side: int, standing: bool) -> Batch | None:
+    def _read(self, part: SubPlan, number: int, side: int, standing: bool) -> Batch | None:
         """What an operator has read from one of its inputs."""
         nodes = list(plan_nodes(part.plan))
         below = number + 1
@@ -131,7 +131,7 @@ class Contents:
         """All of these; what an Expire gives does not leave by itself."""
         return concatenate(batches) if len(batches) > 1 else batches[0]
 
-    def _pairs(self, part: Part, number: int, join: ChangeJoin, standing: bool) -> Batch | None:
+    def _pairs(self, part: SubPlan, number: int, join: ChangeJoin, standing: bool) -> Batch | None:
         """Find the pairs again, with a join that is given the rows of both sides at once."""
         node = join.node
         queues = Queue(), Queue()

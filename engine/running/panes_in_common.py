@@ -8,7 +8,7 @@ from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.plan.plan import CommonPanes, PaneAggregateNode
 
 from .common_selects import disconnect
-from .pipeline import Part
+from .pipeline import SubPlan
 
 if TYPE_CHECKING:
     from penstock.engine.panes.pane_aggregate import PaneAggregate
@@ -24,7 +24,7 @@ class PanesInCommon:
         self._runtime = runtime
         self.found: dict[CommonPanes, PaneAggregate] = {}
 
-    def share(self, node: PaneAggregateNode, number: int, pipeline: Part, counting: bool) -> Outlet:
+    def share(self, node: PaneAggregateNode, number: int, pipeline: SubPlan, counting: bool) -> Outlet:
         """A member of the operator that runs the aggregate, which is set up if there is none."""
         from penstock.engine.panes.pane_aggregate import (
             PaneAggregate,  # imported when first asked for, to start faster

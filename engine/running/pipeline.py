@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
-from penstock.engine.join_forms.group import Form, Group
+from penstock.engine.join_forms.shared_join import Form, SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import PlanNode
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Part:
+class SubPlan:
     """A sub-plan at work, for whoever has it in its plan: `users`, queries or other parts.
 
     `operators`, `joins` and `parts` are by the number of their node in the plan.
@@ -33,8 +33,8 @@ class Part:
     name: str
     plan: PlanNode
     operators: dict[int, Operator] = field(default_factory=dict)
-    joins: dict[int, tuple[Group, Member]] = field(default_factory=dict)
-    parts: dict[int, Part] = field(default_factory=dict)
+    joins: dict[int, tuple[SharedJoin, Member]] = field(default_factory=dict)
+    parts: dict[int, SubPlan] = field(default_factory=dict)
     """What it reads that others may read too."""
     shares: dict[int, tuple[SharedSelect, Share]] = field(default_factory=dict)
     """Selects that others over the stream are run with; in `operators` is then what is projected, if any."""
@@ -44,7 +44,7 @@ class Part:
     """Windows whose rows are kept with those of others over the stream."""
     taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
     output: Outlet = field(default_factory=Outlet)
-    users: list[Part] = field(default_factory=list)
+    users: list[SubPlan] = field(default_factory=list)
     approach: Approach = "promises"
     started: dict[str, int] = field(default_factory=dict)
     """How far each stream that had rows by then had come when it began."""
@@ -69,9 +69,9 @@ class Part:
         """Sources first; of what queries have in common, what is this one's alone."""
         alone = [
             operator
-            for group, _ in self.joins.values()
-            if len(group.members) == 1
-            for operator in group.form.operators
+            for shared_join, _ in self.joins.values()
+            if len(shared_join.members) == 1
+            for operator in shared_join.form.operators
         ]
         alone += [shared for shared, _ in self.shares.values() if len(shared.members) == 1]
         alone += [panes for panes, _ in self.panes.values() if len(panes.members) == 1]
@@ -80,7 +80,7 @@ class Part:
         return [*below, *alone, *self.own_operators]
 
     @property
-    def everything(self) -> Iterator[Part]:
+    def everything(self) -> Iterator[SubPlan]:
         """All parts it reads, also through others, and itself last; one read twice comes twice."""
         return (part for part, _ in self.readings)
 
@@ -92,7 +92,7 @@ class Part:
         return any(one is member for _, one in shares)
 
     @property
-    def readings(self) -> Iterator[tuple[Part, int | None]]:
+    def readings(self) -> Iterator[tuple[SubPlan, int | None]]:
         """The same, each with the time up to which whoever reads it lacks rows, if it came late."""
         for number, part in self.parts.items():
             *below, _ = part.readings
@@ -108,7 +108,7 @@ class Part:
 
 
 @dataclass(eq=False, kw_only=True)
-class Pipeline(Part):
+class Pipeline(SubPlan):
     """One query at work. The sink is in none of the lists."""
 
     sink: Sink

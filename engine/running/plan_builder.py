@@ -33,10 +33,10 @@ from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_n
 from penstock.engine.rows.hops import Hops
 from penstock.engine.selects.select import Select
 from penstock.engine.selects.union import Union
-from penstock.engine.windows.enter_window import EnterWindow
+from penstock.engine.windows.rows_entering import RowsEntering
 
 from .build_operator import build_operator
-from .pipeline import Part, Pipeline
+from .pipeline import Pipeline, SubPlan
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -48,7 +48,7 @@ class PlanBuilder:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    def build(self, node: PlanNode, numbers: Iterator[int], pipeline: Part, counting: bool) -> Outlet:
+    def build(self, node: PlanNode, numbers: Iterator[int], pipeline: SubPlan, counting: bool) -> Outlet:
         """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
         number = next(numbers)
         if isinstance(node, SourceNode):
@@ -85,7 +85,7 @@ class PlanBuilder:
         operator: Operator
         match node:
             case WindowNode():
-                operator = EnterWindow(node, queues[0], label)
+                operator = RowsEntering(node, queues[0], label)
             case SelectNode():
                 operator = Select(node, queues[0], label)
                 queues[0].piggyback = pipeline.approach == "piggyback"
@@ -121,7 +121,7 @@ class PlanBuilder:
 
         return partial(first_hop_of, hops, streams, began)
 
-    def connect(self, outlet: Outlet, queue: Queue, pipeline: Part, node: PlanNode) -> None:
+    def connect(self, outlet: Outlet, queue: Queue, pipeline: SubPlan, node: PlanNode) -> None:
         """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
         queue.punctuation = outlet.punctuation
         if isinstance(node, SourceNode | TableNode):

@@ -24,8 +24,8 @@ from penstock.engine.intake.idle import IdleStreams
 from penstock.engine.intake.ingest import Ingest, Pushed, StreamSchema
 from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.intake.stream_clock import StreamClock
-from penstock.engine.join_forms.arrange import Arrange
-from penstock.engine.join_forms.group import Form, Group, build_form, build_many
+from penstock.engine.join_forms.choose_layout import ChooseLayout
+from penstock.engine.join_forms.shared_join import Form, SharedJoin, build_form, build_many
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach, Netting
 from penstock.engine.plan.plan import (
@@ -46,7 +46,7 @@ from penstock.engine.plan.plan_parts import (
     starts_full,
     waits_for_instants,
 )
-from penstock.engine.results.held_memory import HeldMemory
+from penstock.engine.results.results_memory import ResultsMemory
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.errors import DataError, PenstockError, StoppedError, of_state
 from penstock.engine.selects.shared_select import Share, SharedSelect
@@ -56,7 +56,7 @@ from .common_selects import CommonSelects, disconnect
 from .end_of_input import end_of, set_ends
 from .hop_limit import Hopping, check_hops, find_hopping
 from .panes_in_common import PanesInCommon
-from .pipeline import Part, Pipeline
+from .pipeline import Pipeline, SubPlan
 from .plan_builder import PlanBuilder
 from .succession import Done, ExactFrom, Succession
 from .windows_in_common import WindowsInCommon
@@ -78,7 +78,7 @@ class Runtime:
         self,
         clock: Callable[[], float],
         strategy: str,
-        arrange: Arrange,
+        choose_layout: ChooseLayout,
         scheduler: Scheduler | None = None,
         on_failure: Callable[[str], None] = nobody_told,
     ) -> None:
@@ -89,8 +89,8 @@ class Runtime:
         """
         self._on_failure = on_failure
         self._strategy = strategy
-        self._arrange = arrange
-        self.groups: dict[CommonJoin | CommonManyJoin, Group] = {}
+        self._choose_layout = choose_layout
+        self.shared_joins: dict[CommonJoin | CommonManyJoin, SharedJoin] = {}
         self._selects = CommonSelects(self)
         self._panes = PanesInCommon(self)
         self.windows = WindowsInCommon(self)
@@ -103,7 +103,7 @@ class Runtime:
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
         self.builder = PlanBuilder(self)
-        self.held_memory = HeldMemory()
+        self.results_memory = ResultsMemory()
         self.is_restored = False
         """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote
         that."""
@@ -116,7 +116,7 @@ class Runtime:
         self._began = clock()
         self._scheduler = scheduler or RoundRobin()
         self._ready = Ready()
-        self._owners: dict[Operator, Part | Group | SharedSelect | PaneAggregate | WindowStore] = {}
+        self._owners: dict[Operator, SubPlan | SharedJoin | SharedSelect | PaneAggregate | WindowStore] = {}
         self.failures: list[tuple[str, Exception]] = []
         """What stopped queries, by name, for whoever pushed to be told."""
         self._failed_first: list[tuple[str, Exception]] = []
@@ -166,7 +166,7 @@ class Runtime:
         types = plan_types(plan)
         refused = partial(self._refuse, name)
         sink = Sink(
-            schema, Queue(), f"{name}.sink", counting, refused, changes, netting, types, self.held_memory
+            schema, Queue(), f"{name}.sink", counting, refused, changes, netting, types, self.results_memory
         )
         sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
@@ -191,8 +191,8 @@ class Runtime:
         is_join = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
         sink.company = next(iter(pipeline.joins.values()))[0] if is_join else None
         if isinstance(plan, MemberNode) and counting:
-            group, member = pipeline.joins[0]
-            pipeline.tally = group.form, member
+            shared_join, member = pipeline.joins[0]
+            pipeline.tally = shared_join.form, member
         elif isinstance(plan, PaneAggregateNode) and counting:
             pipeline.tally = pipeline.panes[0]
         elif pipeline.tally is None:
@@ -232,10 +232,10 @@ class Runtime:
             self._restart(pipeline, plan)
             return
         for number, node in changed.items():
-            group, member = pipeline.joins[number]
+            shared_join, member = pipeline.joins[number]
             member.started = self._starts(node)
-            group.form.alter(member, node)
-            self._sync(group)
+            shared_join.form.alter(member, node)
+            self._sync(shared_join)
         if pipeline.sink.clock is not None:
             pipeline.sink.clock.waits = waits_for_instants(plan)
         pipeline.plan, pipeline.started = plan, self.starts()
@@ -381,7 +381,7 @@ class Runtime:
         while self.heirs.succeed():
             self._hopping = None
             self._work()
-        self.held_memory.look()
+        self.results_memory.look()
 
     def _refuse(self, name: str, error: Exception) -> None:
         """A subscriber raised."""
@@ -399,13 +399,13 @@ class Runtime:
     def _fail(self, operator: Operator, error: Exception) -> None:
         """Stop the query of an operator that raised, or all if it is in common, when what it gave is out."""
         owner = self._owners[operator]
-        if isinstance(owner, Part):
+        if isinstance(owner, SubPlan):
             later = [*owner.own_operators, *(one for part in above(owner) for one in part.own_operators)]
             for pipeline in owner.queries:
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
         else:
             members: list[Member | PaneMember | Share] = [*owner.members]
-            later = list(owner.form.operators) if isinstance(owner, Group) else [operator]
+            later = list(owner.form.operators) if isinstance(owner, SharedJoin) else [operator]
             for pipeline in list(dict.fromkeys(one for who in members for one in self.queries_of(who))):
                 self._fail_query(pipeline, error, later[later.index(operator) + 1 :])
 
@@ -453,7 +453,7 @@ class Runtime:
         self._stop(pipeline)
         self._on_failure(pipeline.name)
 
-    def _stop(self, pipeline: Part) -> None:
+    def _stop(self, pipeline: SubPlan) -> None:
         """Take out a query, or a part that nobody reads any more."""
         disconnect(pipeline.taps)
         for part in pipeline.parts.values():
@@ -462,14 +462,14 @@ class Runtime:
                 if not part.users:
                     self._stop(part)
                     self.parts.drop(part)
-        for group, member in pipeline.joins.values():
-            if member in group.members:
+        for shared_join, member in pipeline.joins.values():
+            if member in shared_join.members:
                 member.output.queues.clear()
-                group.form.drop(member)
-                if group.members:
-                    self._sync(group)
+                shared_join.form.drop(member)
+                if shared_join.members:
+                    self._sync(shared_join)
                 else:
-                    self._close(group)
+                    self._close(shared_join)
         for shared, share in pipeline.shares.values():
             share.output.queues.clear()
             if share in shared.members:
@@ -484,12 +484,12 @@ class Runtime:
         for operator in pipeline.own_operators:
             self._forget(operator)
 
-    def _close(self, group: Group) -> None:
+    def _close(self, shared_join: SharedJoin) -> None:
         """The last query has gone."""
-        disconnect(group.taps)
-        for operator in group.entered:
+        disconnect(shared_join.taps)
+        for operator in shared_join.entered:
             self._forget(operator)
-        del self.groups[group.common]
+        del self.shared_joins[shared_join.common]
 
     def _forget(self, operator: Operator) -> None:
         self._owners.pop(operator, None)
@@ -499,26 +499,26 @@ class Runtime:
         if isinstance(operator, WholeOperator):
             operator.stop()
 
-    def _sync(self, group: Group) -> None:
+    def _sync(self, shared_join: SharedJoin) -> None:
         """Let the scheduler know which operators a group has now."""
-        now = list(group.form.operators)
-        for operator in group.entered:
+        now = list(shared_join.form.operators)
+        for operator in shared_join.entered:
             if operator not in now:
                 self._owners.pop(operator, None)
                 self._ready.leave(operator)
         for operator in now:  # one that was there may have other queues
-            self._owners[operator] = group
+            self._owners[operator] = shared_join
             self._ready.enter(operator)
-        group.entered = now
+        shared_join.entered = now
 
-    def _join(self, node: MemberNode, number: int, pipeline: Part, counting: bool) -> Outlet:
+    def _join(self, node: MemberNode, number: int, pipeline: SubPlan, counting: bool) -> Outlet:
         """A member of the group that runs the join, which is set up if there is none."""
-        group = self.groups.get(node.common) or self._open(node.common)
+        shared_join = self.shared_joins.get(node.common) or self._open(node.common)
         member = Member(pipeline.name, node, counting)
         member.started = self._starts(node)
-        group.form.add(member)
-        pipeline.joins[number] = group, member
-        self._sync(group)
+        shared_join.form.add(member)
+        pipeline.joins[number] = shared_join, member
+        self._sync(shared_join)
         return member.output
 
     def _drain(self, operator: Operator) -> None:
@@ -546,7 +546,7 @@ class Runtime:
         streams = [self.streams[side.stream] for side in node.common.sides]
         return [stream.output.punctuation if stream.rows_in else BEGINNING for stream in streams]
 
-    def _open(self, common: CommonJoin | CommonManyJoin) -> Group:
+    def _open(self, common: CommonJoin | CommonManyJoin) -> SharedJoin:
         streams = [self.streams[side.stream] for side in common.sides]
         taps: list[tuple[Outlet, Queue]] = []
         for stream in streams:
@@ -561,14 +561,14 @@ class Runtime:
         else:
             form = build_form(
                 strategy, common, (types[0], types[1]), (queues[0], queues[1]), name,
-                self._arrange, self._fail_member, partial(self._refresh, common),
+                self._choose_layout, self._fail_member, partial(self._refresh, common),
             )  # fmt: skip
-        group = self.groups[common] = Group(name, common, strategy, form, taps)
-        group.changed = partial(self._sync, group)
-        return group
+        shared_join = self.shared_joins[common] = SharedJoin(name, common, strategy, form, taps)
+        shared_join.changed = partial(self._sync, shared_join)
+        return shared_join
 
     def _refresh(self, common: CommonJoin | CommonManyJoin) -> None:
-        self.groups[common].refresh()
+        self.shared_joins[common].refresh()
 
     def _check_restored(self) -> None:
         from .wiring import check_wiring
@@ -578,9 +578,9 @@ class Runtime:
     def _check(self) -> None:
         for ingest in self.streams.values():
             ingest._check()
-        for group in self.groups.values():
-            group.refresh()
-            for operator in group.form.operators:
+        for shared_join in self.shared_joins.values():
+            shared_join.refresh()
+            for operator in shared_join.form.operators:
                 operator._check()
         for shared in [*self.selects.values(), *self.window_selects.values()]:
             shared._check()
@@ -599,7 +599,7 @@ def streams_of(plan: PlanNode) -> list[str]:
     return list({node.stream: None for node in plan_nodes(plan) if isinstance(node, SourceNode)})
 
 
-def above(part: Part) -> list[Part]:
+def above(part: SubPlan) -> list[SubPlan]:
     """Everything that reads a part, also through others, nearest first."""
     found = dict.fromkeys(part.users)
     for user in part.users:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.hopping.hop_answer import HopAnswer
 from penstock.engine.plan.approach import Approach, Netting
-from penstock.engine.plan.known_content import begins, is_known
 from penstock.engine.plan.plan import PlanNode, SourceNode
 from penstock.engine.plan.plan_parts import hops_of, plan_nodes, plan_types, starts_full, waits_for_instants
+from penstock.engine.plan.tellable import begins, is_known
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.hops import Hops
 
-from .pipeline import Part, Pipeline
+from .pipeline import Pipeline, SubPlan
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -182,7 +182,7 @@ class Succession:
         outlet.queues.remove(heir.sink.inputs[0])
         waiting = list(heir.sink.inputs[0].batches)  # of a hop that is not over
         runtime._forget(heir.sink)
-        for has in fields(Part):
+        for has in fields(SubPlan):
             if has.name not in ("name", "output", "users", "taps"):
                 setattr(pipeline, has.name, getattr(heir, has.name))
         for _, member in pipeline.panes.values():

@@ -56,8 +56,8 @@ def operators_of(pipeline: Pipeline) -> Iterable[Operator]:
     found: dict[Operator, None] = {}
     for part in pipeline.everything:
         found |= dict.fromkeys(part.own_operators)
-        for group, _ in part.joins.values():
-            found |= dict.fromkeys(group.form.operators)
+        for shared_join, _ in part.joins.values():
+            found |= dict.fromkeys(shared_join.form.operators)
         for shares in (part.shares, part.panes, part.windows):
             found |= dict.fromkeys(one for one, _ in shares.values())
     return found

@@ -22,13 +22,13 @@ from penstock.engine.plan.plan import ArriveNode, SourceNode
 from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.rows.batch import Batch
 
-from .pipeline import Part
+from .pipeline import SubPlan
 
 WINDOW = 1
 """The number of a window in the plan of an Expire that reads nothing else."""
 
 
-def window_rows(node: ArriveNode, parts: Iterable[Part], now: int, at: int) -> tuple[Batch, int] | None:
+def window_rows(node: ArriveNode, parts: Iterable[SubPlan], now: int, at: int) -> tuple[Batch, int] | None:
     """What a new window can begin with, and since when it then has all rows; None: nobody keeps any.
 
     now: how far the stream has come; at: the time to be given to the rows.
@@ -61,7 +61,7 @@ def is_like(node: ArriveNode, other: ArriveNode) -> bool:
     )
 
 
-def rows_since(part: Part, user: Part, now: int) -> int:
+def rows_since(part: SubPlan, user: SubPlan, now: int) -> int:
     """A reader of a window has all rows with a later ts."""
     assert isinstance(part.plan, ArriveNode) and part.plan.window.size is not None
     (stream,) = (node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode))
@@ -71,7 +71,7 @@ def rows_since(part: Part, user: Part, now: int) -> int:
     return held if begun is None else max(begun, held)
 
 
-def rows_of(user: Part, window: Part) -> Batch | None:
+def rows_of(user: SubPlan, window: SubPlan) -> Batch | None:
     """The rows of a window that one of its readers keeps, with their ends, if that is all of them."""
     operator = user.operators.get(0)
     if isinstance(operator, Expire) and user.parts.get(WINDOW) is window and not operator.inputs[0].batches:

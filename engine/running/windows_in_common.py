@@ -10,7 +10,7 @@ from penstock.engine.plan.plan import StoredWindowNode
 from penstock.engine.windows.window_member import WindowMember
 
 from .common_selects import disconnect
-from .pipeline import Part
+from .pipeline import SubPlan
 
 if TYPE_CHECKING:
     from penstock.engine.windows.window_store import WindowStore
@@ -32,7 +32,7 @@ class WindowsInCommon:
         """Whether rows of a stream are kept in common."""
         return stream in self._found
 
-    def share(self, node: StoredWindowNode, number: int, part: Part) -> Outlet:
+    def share(self, node: StoredWindowNode, number: int, part: SubPlan) -> Outlet:
         """A member of the operator that keeps the stream's rows, which is set up if there is none."""
         stream = node.input.stream
         store = self._found.get(stream)

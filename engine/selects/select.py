@@ -49,7 +49,7 @@ class Select(Stateless):
         while queue.batches and quantum > 0:
             batch = queue.pop()
             quantum -= batch.length
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             if queue.merged:
                 self.output.tell(queue.take_messages(int(batch.ts[0])))
             self._pass_on(batch)
@@ -99,7 +99,7 @@ class Select(Stateless):
         return bool(later > ts) or (queue.closed and not queue.batches)
 
     def _put(self, batch: Batch) -> None:
-        self.counters.rows_out += batch.length
+        self.counters.gave(batch.length)
         self.output.put(batch)
 
     def _pass_on_until(self, now: int) -> None:

@@ -235,7 +235,7 @@ class SharedSelect(Stateless):
             if lane.pending:
                 for share in lane.counted:
                     share.found += lane.pending
-                self.counters.rows_out += lane.pending * len(lane.counted)
+                self.counters.gave(lane.pending * len(lane.counted))
                 lane.pending = 0
 
     # -- a batch ------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class SharedSelect(Stateless):
             self.refresh()
             batch = queue.pop()
             quantum -= batch.length
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             self._select(batch)
             worked = True
         return self._pass_time() or worked
@@ -315,7 +315,7 @@ class SharedSelect(Stateless):
                 self._keep(block, parts.record_batch(rows, block[0].begin, block[-1].end, form), form)
 
     def _put(self, shares: list[Share], rows: Batch) -> None:
-        self.counters.rows_out += rows.length * len(shares)
+        self.counters.gave(rows.length * len(shares))
         for share in shares:
             share.found += rows.length
             share.output.put(rows)
@@ -325,13 +325,13 @@ class SharedSelect(Stateless):
         first = block[0].begin
         for lane, begin, end in block:
             own, length = rows.slice(begin - first, end - begin), end - begin
-            self.counters.rows_out += length * len(lane.kept[form])
+            self.counters.gave(length * len(lane.kept[form]))
             for share, sink in lane.kept[form]:
                 share.found += length
                 if sink.subscribers or sink.inputs[0].batches:
                     share.output.put(Batch(fixed_values(own.column(0)), own.columns[1:]))
                 else:
-                    sink.counters.rows_in += length
+                    sink.counters.took(length)
                     sink._deliver(own)
 
     def _ages(self, length: int) -> NDArray:

@@ -4,7 +4,7 @@ In:   rows of the stream.
 Out:  to each query the rows that enter its window and satisfy its predicate.
 Kept: nothing but counts, and in its queue the rows of an instant that is not over.
 
-A row enters a window of n rows unless n rows of its own instant came after it (see enter_window.py). So that
+A row enters a window of n rows unless n rows of its own instant came after it (see rows_entering.py). So that
 is a condition like any other: of a row it is known how many of its instant are behind it, and a query asks
 for fewer than n. Sizes are constants of a dimension like all others, looked up together in one search.
 
@@ -59,7 +59,7 @@ class SharedWindowSelect(SharedSelect):
         batch = self.inputs[0].take(instants_of(self.inputs, quantum), False)
         if batch is not None:
             self.refresh()
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             places = np.arange(batch.length)
             behind = np.searchsorted(batch.ts, batch.ts, side="right") - 1 - places
             known = [pa.array(behind), pa.array(places + self._come)]

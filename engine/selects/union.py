@@ -36,8 +36,8 @@ class Union(Stateless):
             if len(taken) > 1:
                 keys = [rows.ts] if rows.sign is None else [np.concatenate([*map(follows, taken)]), rows.ts]
                 rows = rows.take(np.lexsort(keys))
-            self.counters.rows_in += rows.length
-            self.counters.rows_out += rows.length
+            self.counters.took(rows.length)
+            self.counters.gave(rows.length)
             self.output.put(rows)
         if messages := sorted({ts for queue in self.inputs for ts in queue.take_messages(bound)}):
             self.output.tell(messages)

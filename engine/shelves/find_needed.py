@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.evaluate import evaluate_predicate, selected
 from penstock.engine.expressions.functions import may_raise
-from penstock.engine.members.known_tags import known_of, tags_of
 from penstock.engine.members.lineage import Lineage
+from penstock.engine.members.row_tags import known_of, tags_of
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.rows.errors import DataError
 
@@ -52,15 +52,15 @@ def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     needed.lifetimes = lifetime
     if isinstance(births, int):
         sample_tags(side, leaves, tags.words)
-    arrangement = side.arrangement
-    part = arrangement.part
+    layout = side.layout
+    part = layout.part
     if part is not None and part.side == side.number:
         there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
-    elif part is None and not arrangement.by_lifetime and not may_fail(side):
+    elif part is None and not layout.by_lifetime and not may_fail(side):
         return needed
     else:
-        there = np.arange(batch.length) if arrangement.keeps_all else np.flatnonzero(lifetime)
-    if arrangement.by_lifetime:
+        there = np.arange(batch.length) if layout.keeps_all else np.flatnonzero(lifetime)
+    if layout.by_lifetime:
         needed.lifetime = lifetime
         if side.has_reach:
             needed.reach = side.query_index.longest(side.number, 1 - side.number, leaves, tags.words)

@@ -26,7 +26,7 @@ from penstock.engine.kernels.joins.bounds import silence_displaced
 from penstock.engine.kernels.joins.deal import find_takers
 from penstock.engine.kernels.joins.pairs import ROW_BITS, gather_shelf
 from penstock.engine.keys.keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.lineage import Demand, Failure, Lineage
 from penstock.engine.members.member import Member
 from penstock.engine.members.query_index import QueryIndex
@@ -108,7 +108,7 @@ class Side:
         """What members ask of rows for which the takers are kept."""
         self.generation = 0
         self.births_matter = False
-        self.arrangement = Arrangement(("scan", "scan"))
+        self.layout = JoinLayout(("scan", "scan"))
         self.query_index: QueryIndex | None = None
         self.shelves: list[Shelf] = []
         # what has come
@@ -351,8 +351,8 @@ class Side:
     @property
     def is_numbered(self) -> bool:
         """Whether the place of a row in its stream is kept: a ROWS window needs it, and rows kept twice."""
-        arrangement = self.arrangement
-        return self.by_place or arrangement.part is not None or arrangement.is_numbered
+        layout = self.layout
+        return self.by_place or layout.part is not None or layout.is_numbered
 
     @property
     def tag_widths(self) -> tuple[int, int]:
@@ -451,21 +451,21 @@ class Side:
 
     # -- members come and go ------------------------------------------------------------------------
 
-    def prepare(self, roster: Roster, new: Sequence[Member], arrangement: Arrangement) -> bool:
+    def prepare(self, roster: Roster, new: Sequence[Member], layout: JoinLayout) -> bool:
         """Take a changed set of members into account; True if stored rows must be laid out anew.
 
         New columns are added to the rows that are there as NULL: who reads them sees later rows only.
         """
         predicates = roster.predicates[self.number]
         was = self.is_uniform, self.predicate
-        self.arrangement = arrangement
+        self.layout = layout
         self.newcomers = new
         self.lifetimes = NO_ROWS
         self.sample = None
         self.size = int(roster.sizes[self.number].max(initial=0))
-        if arrangement.part is not None:
-            self.size = arrangement.part.sizes[self.number]
-        ends = arrangement.ends[self.number]
+        if layout.part is not None:
+            self.size = layout.part.sizes[self.number]
+        ends = layout.ends[self.number]
         self.allowed_ends = (
             None if ends is None else np.array([*(e for e in ends if e < self.size), self.size])
         )
@@ -474,7 +474,7 @@ class Side:
         self.is_uniform = (
             len(predicates) == 1
             and not self.births_matter
-            and ((arrangement.by_lifetime and arrangement.part is None) or predicates[0] is None)
+            and ((layout.by_lifetime and layout.part is None) or predicates[0] is None)
         )
         self.predicate = predicates[0] if self.is_uniform else None
         asked = [] if self.is_uniform else predicates

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.members.known_tags import Known, merged
+from penstock.engine.members.row_tags import RowTags, merged
 from penstock.engine.rows.store import FixedColumn, TextColumn
 
 from .shelf import Shelf
@@ -25,7 +25,7 @@ class StoredRows:
     keys: NDArray
     births: NDArray
     arrays: list[pa.Array]
-    known: Known
+    known: RowTags
 
     def take(self, positions: NDArray) -> StoredRows:
         arrow = pa.array(positions)
@@ -49,7 +49,7 @@ def joined(parts: Sequence[StoredRows]) -> StoredRows:
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.births for part in parts]),
         [pa.concat_arrays(columns) for columns in zip(*(part.arrays for part in parts), strict=True)],
-        Known(lineage, merged([part.known.tags for part in parts])),
+        RowTags(lineage, merged([part.known.tags for part in parts])),
     )
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.members.known_tags import Known
 from penstock.engine.members.lineage import Failure, Lineage, Tags
 from penstock.engine.members.member import Member
+from penstock.engine.members.row_tags import RowTags
 from penstock.engine.rows.batch import NO_ROWS, Batch
 from penstock.engine.rows.types import ARROW_TYPES
 from penstock.engine.rows.window import FOREVER
@@ -205,7 +205,7 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
     pos = rows.places if side.by_place else rows.ts
     wait_for(side, miss_failures(side, newcomers, failures, pos))
-    return replace(rows, known=Known(lineage, tags))
+    return replace(rows, known=RowTags(lineage, tags))
 
 
 def adopt(side: Side, rows: StoredRows) -> None:
@@ -249,7 +249,7 @@ class StoredColumns:
         return found
 
 
-def known_of(side: Side, shelves: Sequence[Shelf], is_own: bool = False) -> Known:
+def known_of(side: Side, shelves: Sequence[Shelf], is_own: bool = False) -> RowTags:
     """What is known of the rows of some shelves: what is remembered for others, if that is done, has it all.
 
     is_own: only what the members of the side ask.
@@ -261,10 +261,10 @@ def known_of(side: Side, shelves: Sequence[Shelf], is_own: bool = False) -> Know
     rows, width = sum(map(len, shelves)), len(lineage.dimensions) + lineage.words
     if all(len(some) == width for some in buffers):
         arrays = [np.concatenate([some[at].live for some in buffers]) for at in range(width)]
-        return Known(lineage, as_tags(arrays, lineage, rows))
+        return RowTags(lineage, as_tags(arrays, lineage, rows))
     # All satisfy the one predicate there is, so that there is one leaf that they can be in.
     demand = lineage.demand(lineage.predicates[0])
-    return Known(lineage, Tags(np.tile(demand.low[:, None], rows), np.tile(demand.bits[:, None], rows)))
+    return RowTags(lineage, Tags(np.tile(demand.low[:, None], rows), np.tile(demand.bits[:, None], rows)))
 
 
 def as_tags(arrays: Sequence[NDArray], lineage: Lineage, rows: int) -> Tags:

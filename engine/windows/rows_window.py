@@ -71,9 +71,9 @@ class RowsWindow:
             return self._hop(self._hops, quantum)
         batch = self.inputs[0].take(instants_of(self.inputs, quantum), False)
         if batch is not None:
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             changes = self._change(batch)
-            self.counters.rows_out += changes.length
+            self.counters.gave(changes.length)
             self.output.put(changes)
         return pass_time(self.inputs, self.output) or batch is not None
 
@@ -86,12 +86,12 @@ class RowsWindow:
         bound = instants_of(self.inputs, quantum)
         batch = queue.take(bound if not self._is_waiting else min(over, hops.first(bound)) + 1, False)
         if batch is not None:
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             if self._is_waiting:
                 batch = Batch(hops.up(batch.ts), batch.lazy_columns)
             changes = self._change(batch)
             changes.ts = hops.up(changes.ts)
-            self.counters.rows_out += changes.length
+            self.counters.gave(changes.length)
             self.output.put(changes)
         if queue.batches and queue.batches[0].ts[0] <= over:
             return True

@@ -2,7 +2,7 @@
 
 In:      rows of the stream, as a side of a join takes them in (see side.py).
 Kept:    each row some window needs, on the shelf of its lifetime in RANGE windows, or apart if only windows
-         of partitions need it (see rows_apart.py).
+         of partitions need it (see partition_rows.py).
 Dropped: from the shelf when it has come to that age and its place is below those that ROWS windows need, and
          the store has told of all that left.
 
@@ -34,7 +34,7 @@ from penstock.engine.shelves.side import Side, places_on
 from penstock.engine.shelves.stored_rows import births_of
 from penstock.engine.views.shelves_view import ShelvesView
 
-from .rows_apart import RowsApart, rows_on
+from .partition_rows import PartitionRows, rows_on
 from .window_member import WindowMember
 
 NO_PLACES = np.empty(0, np.int64)
@@ -48,7 +48,7 @@ class StreamRows:
     def __init__(self, stream: str, types: Sequence[SqlType], queue: Queue, counters: Counters) -> None:
         self.side = Side(0, CommonSide(stream, "range", ()), types, queue, None)
         self.side.index_kind = NO_INDEX
-        self.apart = RowsApart()
+        self.apart = PartitionRows()
         self.over = 0
         """Rows below this place are of instants that are over."""
         self._counters = counters
@@ -62,7 +62,7 @@ class StreamRows:
             self._last_before = side.last_ts
         side.arrive(examined)
         if examined is not None:
-            self._counters.rows_in += examined.batch.length
+            self._counters.took(examined.batch.length)
 
     def forget(
         self,
@@ -266,7 +266,7 @@ class StreamRows:
     def _put(self, member: WindowMember, batch: Batch, first: int | None = None) -> None:
         if first is not None:
             batch.first_row = first
-        self._counters.rows_out += batch.length
+        self._counters.gave(batch.length)
         member.found += batch.length
         member.output.put(batch)
 

@@ -11,8 +11,8 @@ Dropped: when it has left the last window that it was in.
     ROWS 2      +a at 3,                  -a at 14         two rows come at 14: a is dropped then
 
 Every condition is looked at once per row, when it comes; what the row satisfies is kept with it, and who lets
-it go is known from that. RANGE windows are told at once (tell_ranges.py), ROWS windows of instants that are
-over (tell_rows.py).
+it go is known from that. RANGE windows are told at once (range_changes.py), ROWS windows of instants that are
+over (rows_changes.py).
 
 A member that comes later is given what is there of its rows (`content`), whoever kept them.
 """
@@ -25,24 +25,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.flow.known_time import KnownTime
+from penstock.engine.flow.heard_time import HeardTime
 from penstock.engine.flow.operator import Counters
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue, bound_of
 from penstock.engine.indexes.build import NO_INDEX
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.roster import Roster
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import MAX_TS
 from penstock.engine.shelves.coverage import note_coverage
 from penstock.engine.shelves.member_index import index_members
+from penstock.engine.shelves.next_rows import Fault, next_rows
 from penstock.engine.shelves.stored_side import rearrange
-from penstock.engine.shelves.take_rows import Fault, take_rows
 
+from .partition_changes import PartitionChanges
+from .range_changes import RangeChanges
+from .rows_changes import RowsChanges
 from .stream_rows import StreamRows
-from .tell_partitions import PartitionTeller
-from .tell_ranges import RangeTeller
-from .tell_rows import RowsTeller
 from .window_lanes import few_ends
 from .window_member import WindowMember
 
@@ -73,12 +73,12 @@ class WindowStore:
         self._on_failure = on_failure
         self._kept = StreamRows(stream, types, queue, self.counters)
         self._side = self._kept.side
-        self._ranges = RangeTeller(self._kept, queue.punctuation)
-        self._rows = RowsTeller(self._kept, queue.punctuation)
-        self._partitions = PartitionTeller(self._kept, queue.punctuation)
+        self._ranges = RangeChanges(self._kept, queue.punctuation)
+        self._rows = RowsChanges(self._kept, queue.punctuation)
+        self._partitions = PartitionChanges(self._kept, queue.punctuation)
         self._roster = Roster.of(())
         self._is_stale = False
-        self._known = KnownTime("promises", self.inputs)
+        self._known = HeardTime("promises", self.inputs)
         self._faults: list[Fault] = []
         """What fails on the rows after those being worked."""
 
@@ -119,14 +119,14 @@ class WindowStore:
         new = [member for member in self.members if member.is_new]
         # 1. how rows are kept
         is_back = bool(new) and self._kept.apart.put_back(side, self._partitions.places)
-        arrangement = Arrangement(
+        layout = JoinLayout(
             (NO_INDEX, NO_INDEX),
             (few_ends(ranges.sizes[0], MOST_SHELVES), None),
             is_numbered=True,
             keeps_all=bool(by_rows.any()),
         )
         in_time = replace(roster, sizes=np.where(by_rows, 0, roster.sizes))
-        must_move = side.prepare(in_time, new, arrangement)
+        must_move = side.prepare(in_time, new, layout)
         side.query_index = index_members(ranges, (side,))
         if must_move or is_back:
             rearrange(side)
@@ -211,7 +211,7 @@ class WindowStore:
         """Take the next rows and hear how far time has come; False if neither is new."""
         queue = self.inputs[0]
         bound = bound_of(self.inputs, rows)
-        (examined, *_), self._faults = take_rows((self._side,), self.inputs, False, rows)
+        (examined, *_), self._faults = next_rows((self._side,), self.inputs, False, rows)
         self._kept.arrive(examined)
         self._ranges.entered = 0
         # the instant on which something fails is not answered to whoever asks for that

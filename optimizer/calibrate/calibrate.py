@@ -29,12 +29,12 @@ from penstock.engine.expressions.expression import Call, Column, Expression, Lit
 from penstock.engine.indexes.build import INDEX_KINDS, build_index
 from penstock.engine.indexes.index import Index, Probes
 from penstock.engine.intake.ingest import StreamSchema
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.kernels.base.jit import kernel
 from penstock.engine.kernels.joins.bounds import first_alive, first_within, precede
 from penstock.engine.kernels.joins.deal import LABELS, deal_pairs, label_pairs, order_runs
 from penstock.engine.kernels.rows.merge import merge_pairs
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, JoinNode, SideNode, SourceNode
 from penstock.engine.rows.band import EQUALITY
@@ -283,7 +283,7 @@ def taken_time(effort: Effort, rng: np.random.Generator, asked: Sequence[Express
     schema = pa.schema([("_ts", pa.timestamp("us"))])
 
     def run() -> float:
-        runtime = Runtime(processor_time, strategy="mem-opt", arrange=Scans())
+        runtime = Runtime(processor_time, strategy="mem-opt", choose_layout=Scans())
         for name in "ab":
             runtime.add_stream(StreamSchema(name, ("ts", "key"), types, 0, 0))
         for number, plan in enumerate(plans):
@@ -306,8 +306,8 @@ class Scans:
     def __init__(self, ends: Sequence[int] = ()) -> None:
         self._ends = ends
 
-    def __call__(self, join: WindowJoin) -> Arrangement:
-        return Arrangement((self.kind, self.kind))
+    def __call__(self, join: WindowJoin) -> JoinLayout:
+        return JoinLayout((self.kind, self.kind))
 
     def prefers_kinds(self, join: WindowJoin) -> bool:
         return False

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.intake.ingest import StreamSchema
-from penstock.engine.join_forms.arrange import Arrange
+from penstock.engine.join_forms.choose_layout import ChooseLayout
 from penstock.engine.plan.approach import Approach
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 from penstock.engine.running.runtime import Runtime
@@ -37,20 +37,20 @@ QUERIES = {
 WAYS: tuple[Approach, Approach] = ("promises", "nta")
 
 Clock = Callable[[], float]
-NewArrange = Callable[[], Arrange]
+NewArrange = Callable[[], ChooseLayout]
 ExpiryTimes = tuple[float, float, float, float, float, float, float, float]
 
 
-def expiry_times(rows: int, runs: int, clock: Clock, arrange: NewArrange) -> ExpiryTimes:
+def expiry_times(rows: int, runs: int, clock: Clock, choose_layout: NewArrange) -> ExpiryTimes:
     """Seconds, kept and found again: per row, then per pair for rows, sums and order."""
     rng = np.random.default_rng(2)
     for reader, way in itertools.product(QUERIES, WAYS):  # compiled, if they were not
-        run(reader, way, streams(MATCHES, 1, rng), clock, arrange)
+        run(reader, way, streams(MATCHES, 1, rng), clock, choose_layout)
     few, many = streams(rows, 1 << 40, rng), streams(rows, WINDOW_ROWS // MATCHES, rng)
-    bare = [min(run("rows", way, few, clock, arrange) for _ in range(runs)) for way in WAYS]
+    bare = [min(run("rows", way, few, clock, choose_layout) for _ in range(runs)) for way in WAYS]
 
     def pair(reader: str, way: int) -> float:
-        seconds = min(run(reader, WAYS[way], many, clock, arrange) for _ in range(runs))
+        seconds = min(run(reader, WAYS[way], many, clock, choose_layout) for _ in range(runs))
         return max(seconds - bare[way], 1e-6) / (2 * rows * MATCHES)
 
     return (
@@ -71,10 +71,12 @@ def streams(rows: int, keys: int, rng: np.random.Generator) -> dict[str, pa.Tabl
     return made
 
 
-def run(reader: str, way: Approach, tables: dict[str, pa.Table], clock: Clock, arrange: NewArrange) -> float:
+def run(
+    reader: str, way: Approach, tables: dict[str, pa.Table], clock: Clock, choose_layout: NewArrange
+) -> float:
     """Seconds to work the streams off."""
     catalog = Catalog()
-    runtime = Runtime(clock, strategy="mem-opt", arrange=arrange())
+    runtime = Runtime(clock, strategy="mem-opt", choose_layout=choose_layout())
     for name in tables:
         catalog.add(StreamDef(name, tuple(map(ColumnDef, NAMES, TYPES)), 0))
         runtime.add_stream(StreamSchema(name, NAMES, TYPES, 0, 0))

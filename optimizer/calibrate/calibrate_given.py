@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.expression import Column
 from penstock.engine.intake.ingest import StreamSchema
-from penstock.engine.join_forms.arrange import Arrange
+from penstock.engine.join_forms.choose_layout import ChooseLayout
 from penstock.engine.plan.plan import JoinNode, SideNode, SourceNode
 from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.types import SqlType
@@ -30,7 +30,7 @@ from penstock.optimizer.share.workload import QueryLoad, Workload, independent
 from .calibrate_hopping import bounded
 
 Clock = Callable[[], float]
-CutAt = Callable[[Sequence[int]], Arrange]
+CutAt = Callable[[Sequence[int]], ChooseLayout]
 
 NAMES = "given_turn", "given_taker", "given_test", "given_merge"
 TYPES = (SqlType.TIMESTAMP, SqlType.BIGINT)
@@ -41,16 +41,17 @@ CHAINS = ((12,), (3, 12), (6, 12), (4, 8, 12), tuple(range(2, 13, 2)), tuple(ran
 PUSHES = ((16, 1 << 40), (16, 20), (64, 80), (256, 80), (256, 4))  # rows of a push of either stream, keys
 
 
-def given_times(runs: int, clock: Clock, known: Weights, arrange: CutAt) -> dict[str, float]:
+def given_times(runs: int, clock: Clock, known: Weights, choose_layout: CutAt) -> dict[str, float]:
     """The weights by name, none far below those of some other machine that are `known`.
 
     arrange: how joins are kept whose slices end at some windows.
     """
-    run_chain(CHAINS[1], 256, 80, clock, arrange)  # compiled, if it was not: it tests and it merges
+    run_chain(CHAINS[1], 256, 80, clock, choose_layout)  # compiled, if it was not: it tests and it merges
     counts, seconds = [], []
     for push_rows, keys in PUSHES:
         times = [
-            min(run_chain(chain, push_rows, keys, clock, arrange) for _ in range(runs)) for chain in CHAINS
+            min(run_chain(chain, push_rows, keys, clock, choose_layout) for _ in range(runs))
+            for chain in CHAINS
         ]
         used = [uses(chain, push_rows, keys) for chain in CHAINS]
         for chain, time, use in zip(CHAINS[:-1], times, used, strict=False):
@@ -79,10 +80,12 @@ def uses(chain: Sequence[int], push_rows: int, keys: int) -> NDArray:
     return np.array(per_s) * WINDOW_ROWS / rate
 
 
-def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Clock, arrange: CutAt) -> float:
+def run_chain(chain: Sequence[int], push_rows: int, keys: int, clock: Clock, choose_layout: CutAt) -> float:
     """Seconds of the pushes of as many rows as the longest window holds, once it is full."""
     windows = windows_us()
-    runtime = Runtime(clock, strategy="chain-cpu", arrange=arrange([windows[n - 1] for n in chain]))
+    runtime = Runtime(
+        clock, strategy="chain-cpu", choose_layout=choose_layout([windows[n - 1] for n in chain])
+    )
     for name in "ab":
         runtime.add_stream(StreamSchema(name, ("ts", "key"), TYPES, 0, 0))
     schema = pa.schema([("_ts", pa.timestamp("us"))])

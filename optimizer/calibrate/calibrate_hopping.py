@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.intake.ingest import StreamSchema
-from penstock.engine.join_forms.arrange import Arrange
+from penstock.engine.join_forms.choose_layout import ChooseLayout
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 from penstock.engine.running.runtime import Runtime
 from penstock.optimizer.bind.bind import bind_query
@@ -75,7 +75,7 @@ MATCHES: dict[str, tuple[float, ...]] = {
 MODES: tuple[Forced, ...] = ("DIDO", "DICO", "CICO", "CIDO")
 
 Clock = Callable[[], float]
-NewArrange = Callable[[], Arrange]
+NewArrange = Callable[[], ChooseLayout]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +118,28 @@ def points(quick: bool) -> Iterator[Point]:
 
 
 def hopping_weights(
-    quick: bool, clock: Clock, arrange: NewArrange, known: Weights, runs: int = RUNS
+    quick: bool, clock: Clock, choose_layout: NewArrange, known: Weights, runs: int = RUNS
 ) -> tuple[dict[str, float], float]:
     """The weights by name, and how far what they say is from what was measured, as a rule (median)."""
     usual = {one.name: one.default for one in dataclasses.fields(Weights) if one.name.startswith("hop_")}
     names = list(usual)
     bound = [(point, bind_point(point)) for point in points(quick)]
-    measured = measure(bound, clock, arrange, runs)
+    measured = measure(bound, clock, choose_layout, runs)
     counts = np.array([[priced(*one, only_one(known, names, name)) for name in names] for one in bound])
     found = fit(counts, measured, np.array(list(usual.values()), float))
     misses = np.abs(counts @ found / measured - 1)
     return dict(zip(names, map(float, found), strict=True)), float(np.median(misses))
 
 
-def measure(bound: Sequence[tuple[Point, Query]], clock: Clock, arrange: NewArrange, runs: int) -> NDArray:
+def measure(
+    bound: Sequence[tuple[Point, Query]], clock: Clock, choose_layout: NewArrange, runs: int
+) -> NDArray:
     """Seconds per hop of each point. All are run in turn, `runs` times: what disturbs the machine for a while
     disturbs one run of a point. Of each hop the best run counts, as the work is the same in all."""
-    best: list[list[float]] = [run(*one, clock, arrange) for one in bound]
+    best: list[list[float]] = [run(*one, clock, choose_layout) for one in bound]
     for _ in range(runs - 1):
         for known, one in zip(best, bound, strict=True):
-            known[:] = map(min, known, run(*one, clock, arrange))
+            known[:] = map(min, known, run(*one, clock, choose_layout))
     return np.array([sum(hops) / len(hops) for hops in best])
 
 
@@ -213,10 +215,10 @@ def bind_point(point: Point) -> Query:
     return bind_query(parse_query(point.sql), catalog)
 
 
-def run(point: Point, query: Query, clock: Clock, arrange: NewArrange) -> list[float]:
+def run(point: Point, query: Query, clock: Clock, choose_layout: NewArrange) -> list[float]:
     """Seconds of each hop once the windows are full; a hop's rows are pushed at once."""
     rng = np.random.default_rng(3)
-    runtime = Runtime(clock, strategy="mem-opt", arrange=arrange())
+    runtime = Runtime(clock, strategy="mem-opt", choose_layout=choose_layout())
     streams = streams_of(query.root)
     for name in streams:
         runtime.add_stream(StreamSchema(name, NAMES, TYPES, 0, 0))

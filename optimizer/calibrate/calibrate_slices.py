@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.engine.chain.slice_counts import SliceCounts
 from penstock.engine.chain.slice_join import SliceJoin
 from penstock.engine.chain.slice_pairs import References
 from penstock.engine.chain.slice_run import SliceRun
-from penstock.engine.chain.slice_tally import SliceTally
 from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.kernels.chain.slice_join import (
     CLOCK,
@@ -59,14 +59,14 @@ def references(number: int, push_rows: int, keys: int, reach: int) -> NDArray:
     return table
 
 
-def chain_of(ends: list[int], inner: list[int]) -> tuple[Queue, SliceRun, SliceTally]:
+def chain_of(ends: list[int], inner: list[int]) -> tuple[Queue, SliceRun, SliceCounts]:
     """The first queue of a chain of which everybody counts all pairs, its slices, and where they are counted.
 
     inner: windows that end within the slices.
     """
     left, right = (Side(n, CommonSide("s", "range", ()), [SqlType.BIGINT], Queue(), None) for n in (0, 1))
     left.size = right.size = ends[-1]
-    tally = SliceTally()
+    tally = SliceCounts()
     tally.renew(np.union1d(ends, inner).astype(np.int64), (), np.empty(0, np.int64))
     first = queue = Queue()
     slices = []

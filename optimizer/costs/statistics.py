@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.engine.expressions.expression import conjuncts
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
 from penstock.engine.rows.band import EQUALITY, Band

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.engine.hopping.whole_window import WholeWindow
-from penstock.engine.plan.known_content import reads_stream
 from penstock.engine.plan.plan import (
     ArriveNode,
     ChangeJoinNode,
@@ -27,8 +26,9 @@ from penstock.engine.plan.plan_parts import (
     starts_full,
     takes_back,
 )
+from penstock.engine.plan.tellable import reads_stream
 from penstock.engine.rows.window import MAX_TS
-from penstock.engine.running.pipeline import Part, Pipeline
+from penstock.engine.running.pipeline import Pipeline, SubPlan
 from penstock.engine.windows.rows_window import RowsWindow
 
 
@@ -53,8 +53,8 @@ def complete_from(pipeline: Pipeline) -> int | None:
     if inserts and pipeline.is_filled:
         known.append(pipeline.filled_at + 1)
     for part, late in pipeline.readings:
-        for group, member in part.joins.values():
-            group.refresh()
+        for shared_join, member in part.joins.values():
+            shared_join.refresh()
             since = member.complete_from
             known.append(start + 1 if since is None else since)
         known += [member.exact_from for _, member in part.panes.values()]
@@ -70,7 +70,7 @@ def complete_from(pipeline: Pipeline) -> int | None:
     return min(max(known), MAX_TS)
 
 
-def start_of(part: Part) -> int | None:
+def start_of(part: SubPlan) -> int | None:
     """How far the streams had come of which rows had passed before a plan began; None: it misses nothing."""
     sources = {node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode)}
     return max((part.started[stream] for stream in sources if stream in part.started), default=None)
@@ -105,7 +105,7 @@ def meets_table(node: PlanNode) -> bool:
     return is_inner and not all(map(reads_stream, plan_inputs(node)))
 
 
-def filled_from(part: Part, start: int, is_late: bool) -> int:
+def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
     """When a window of an incremental query holds all it would hold had it always been there.
 
     is_late: it was there before its reader came, at `start`.

@@ -44,9 +44,9 @@ def as_data(node: Description) -> dict[str, Any]:
     return node.data | {"inputs": [as_data(part) for part in node.below]}
 
 
-def write_json(queries: list[Description], groups: list[Description]) -> str:
+def write_json(queries: list[Description], shared_joins: list[Description]) -> str:
     """Queries, and the joins that several of them share, if there are any."""
     shown: dict[str, Any] = {"queries": [as_data(query) for query in queries]}
-    if groups:
-        shown["groups"] = [group.data for group in groups]
+    if shared_joins:
+        shown["groups"] = [shared_join.data for shared_join in shared_joins]
     return json.dumps(shown, indent=2)

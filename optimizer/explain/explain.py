@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 
 from penstock.engine.chain.ordered_union import OrderedUnion
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.join_forms.group import Group
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.join_forms.shared_join import SharedJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
     CommonJoin,
@@ -35,7 +35,7 @@ from penstock.engine.plan.plan import (
 from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.write_times import write_duration
-from penstock.engine.running.pipeline import Part, Pipeline
+from penstock.engine.running.pipeline import Pipeline, SubPlan
 from penstock.engine.running.waiting import NOTHING, Waiting
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.statistics import (
@@ -51,7 +51,7 @@ from penstock.optimizer.hopping.assign_modes import Assigned
 from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
 from penstock.optimizer.plan.choose_expiry import MIN_PAIRS, expiry_costs, measure_join
 from penstock.optimizer.plan.choose_index import IndexChoice, choose_index
-from penstock.optimizer.share.join_layout import sides_of
+from penstock.optimizer.share.describe_layout import sides_of
 from penstock.optimizer.tree.logical import Query
 
 from .description import Description, measured_line
@@ -62,7 +62,7 @@ from .explain_panes import describe_panes
 from .explain_text import band_text, some_of, where_lines
 from .explain_windows import describe_window
 
-Take = Callable[[MemberNode, int, Group, Member], Description]
+Take = Callable[[MemberNode, int, SharedJoin, Member], Description]
 """Describes what a query takes of a join it shares: its node and number, the join, its share."""
 
 
@@ -144,7 +144,7 @@ class Explainer:
             top.lines[-1] += f" (so far {shown} by the cost model)"
             top.data["expiry_costs_s"] = costs
 
-    def _part(self, node: PlanNode, part: Part, first: int, query: Pipeline) -> Description:
+    def _part(self, node: PlanNode, part: SubPlan, first: int, query: Pipeline) -> Description:
         """What a query reads that others may read too; first: the number of its root in the query's plan."""
         shown = self._node(node, part, itertools.count(), first, query)
         others = [one.name for one in part.queries if one is not query]
@@ -154,7 +154,7 @@ class Explainer:
         return shown
 
     def _node(
-        self, node: PlanNode, pipeline: Part, numbers: Iterator[int], first: int, query: Pipeline
+        self, node: PlanNode, pipeline: SubPlan, numbers: Iterator[int], first: int, query: Pipeline
     ) -> Description:
         number = next(numbers)
         if number in pipeline.parts:
@@ -225,20 +225,24 @@ class Explainer:
         shown.below = [self._node(part, pipeline, numbers, first, query) for part in plan_inputs(node)]
         return shown
 
-    def _join(self, member: MemberNode, number: int, pipeline: Part, numbers: Iterator[int]) -> Description:
-        group, share = pipeline.joins[number]
-        shared = len(group.members) > 1 or (bool(group.members) and share not in group.members)
+    def _join(
+        self, member: MemberNode, number: int, pipeline: SubPlan, numbers: Iterator[int]
+    ) -> Description:
+        shared_join, share = pipeline.joins[number]
+        shared = len(shared_join.members) > 1 or (
+            bool(shared_join.members) and share not in shared_join.members
+        )
         node = member.join
         if shared or isinstance(node, ManyJoinNode):
             for _ in plan_inputs(member):
                 next(numbers)  # its streams
             if isinstance(node, ManyJoinNode):
                 return ManyExplainer(self._rates, self._weights, self._analyze).take(
-                    member, number, group, share, shared
+                    member, number, shared_join, share, shared
                 )
-            return self._take(member, number, group, share)
+            return self._take(member, number, shared_join, share)
         expected = estimate_join(node, self._rates)
-        sides = sides_of(group)
+        sides = sides_of(shared_join)
         sides_at_work = sides[::-1] if member.swapped else sides
         title = f"WindowJoin {condition_text(node)}"
         shown = Description(
@@ -262,7 +266,7 @@ class Explainer:
             "pairs_per_s": expected.pair_rate,
         }
         if self._analyze:
-            self._measure(shown, group, sides_at_work, expected)
+            self._measure(shown, shared_join, sides_at_work, expected)
         described = zip(
             ("left", "right"),
             (node.left, node.right),
@@ -282,10 +286,10 @@ class Explainer:
         return rows * self._weights.row + estimate.pair_rate * self._weights.pair
 
     def _measure(
-        self, shown: Description, group: Group, sides: Sequence[Side], expected: JoinEstimate
+        self, shown: Description, shared_join: SharedJoin, sides: Sequence[Side], expected: JoinEstimate
     ) -> None:
         left, right = sides
-        done = measure_group(group)
+        done = work_of(shared_join)
         shown.lines.append(measured_line(done.rows_in, done.rows_out, done.busy_s))
         shown.lines.append(
             f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes "
@@ -300,8 +304,8 @@ class Explainer:
             "state_bytes": done.state_bytes,
         }
         if seen.measured:
-            assert isinstance(group.common, CommonJoin), "a join of two streams"
-            condition = group.common.condition
+            assert isinstance(shared_join.common, CommonJoin), "a join of two streams"
+            condition = shared_join.common.condition
             cost = (
                 choose_index(condition, seen.by_right, self._weights, left.index_kind).cost
                 + choose_index(condition, seen.by_left, self._weights, right.index_kind).cost
@@ -333,10 +337,10 @@ class Done:
     state_bytes: int
 
 
-def measure_group(group: Group) -> Done:
+def work_of(shared_join: SharedJoin) -> Done:
     """What a join has done so far, whatever its form."""
-    group.form.settle()
-    operators = group.form.operators
+    shared_join.form.settle()
+    operators = shared_join.form.operators
     return Done(
         operators[0].counters.rows_in,
         sum(one.counters.rows_out for one in operators if isinstance(one, WindowJoin | OrderedUnion)),

@@ -13,8 +13,8 @@ from penstock.engine.plan.plan import (
     ExpireNode,
     HopDeltaNode,
     LifetimeNode,
+    SetOperationNode,
     StoredWindowNode,
-    TallyNode,
     TicksNode,
     WholeTableNode,
     WholeWindowNode,
@@ -102,7 +102,7 @@ def describe_node(
             lines.append(hearing(node, approach))
             data = {"node": "GroupBy", "keys": list(keys), "aggregates": list(calls), "expiry": approach}
             return f"GroupBy {', '.join(calls)}{by}", lines, data
-        case TallyNode():
+        case SetOperationNode():
             name = f"{node.kind.capitalize()}{'All' if node.all else ''}"
             return name, [hearing(node, approach)], {"node": name, "expiry": approach}
         case ChangeJoinNode():
@@ -113,7 +113,7 @@ def describe_node(
             return f"{name} {node.text or '(every pair)'}", lines, data
 
 
-def hearing(node: AggregateNode | TallyNode, approach: Approach) -> str:
+def hearing(node: AggregateNode | SetOperationNode, approach: Approach) -> str:
     """How an operator comes to know that rows have left its windows."""
     is_stored = any(isinstance(one, StoredWindowNode) for one in plan_nodes(node))
     if is_stored and not any(map(has_ends, plan_inputs(node))):

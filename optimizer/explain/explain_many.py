@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.join_forms.group import Group
+from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.many_joins.many_join import ManyJoin
 from penstock.engine.many_joins.many_side import ManySide
 from penstock.engine.members.member import Member
@@ -43,9 +43,9 @@ from .explain_slices import Reach, Slice, slice_table
 from .explain_text import band_text, where_lines
 
 
-def join_of(group: Group) -> ManyJoin | None:
+def join_of(shared_join: SharedJoin) -> ManyJoin | None:
     """The operator of a join of three or more streams, None for other joins."""
-    first = group.form.operators[0]
+    first = shared_join.form.operators[0]
     return first if isinstance(first, ManyJoin) else None
 
 
@@ -54,11 +54,11 @@ class ManyLayout:
 
     noun = "slice"
 
-    def __init__(self, group: Group, join: ManyJoin) -> None:
-        group.refresh()
-        self.members = group.members
+    def __init__(self, shared_join: SharedJoin, join: ManyJoin) -> None:
+        shared_join.refresh()
+        self.members = shared_join.members
         self.by_rows = [side.kind == "rows" for side in join.common.sides]
-        self.keeps_all = group.strategy == "pull-up"
+        self.keeps_all = shared_join.strategy == "pull-up"
         self._merged = [side.allowed_ends for side in join.sides]
 
     def ends(self, number: int) -> list[int]:
@@ -105,28 +105,32 @@ class ManyExplainer:
         self._weights = weights
         self._analyze = analyze
 
-    def take(self, node: MemberNode, number: int, group: Group, member: Member, shared: bool) -> Description:
+    def take(
+        self, node: MemberNode, number: int, shared_join: SharedJoin, member: Member, shared: bool
+    ) -> Description:
         """What a query takes of a join; shared: with others."""
-        many, join = node.join, join_of(group)
+        many, join = node.join, join_of(shared_join)
         assert isinstance(many, ManyJoinNode) and join is not None, "a join of many streams"
         text = condition_of(many)
-        there = member in group.members
-        shown = Description(f"Shared {name_of(group)}  {text}" if shared and there else f"WindowJoin {text}")
+        there = member in shared_join.members
+        shown = Description(
+            f"Shared {name_of(shared_join)}  {text}" if shared and there else f"WindowJoin {text}"
+        )
         shown.data = {
             "node": "SharedJoin" if shared and there else "WindowJoin",
             "id": number,
             "condition": text,
-            "group": group.name if shared and there else None,
+            "group": shared_join.name if shared and there else None,
         }
         if not there:
             shown.lines.append("no longer runs")
         elif not shared:
-            self._alone(shown, group, join)
+            self._alone(shown, shared_join, join)
         elif self._analyze:
-            group.form.settle()
+            shared_join.form.settle()
             shown.lines.append(f"measured: {member.found:,} rows")
             shown.data["measured"] = {"rows": member.found}
-        layout = ManyLayout(group, join) if there else None
+        layout = ManyLayout(shared_join, join) if there else None
         for at, (source, side) in enumerate(zip(many.inputs, many.sides, strict=True)):
             assert isinstance(source, SourceNode), "a join's inputs are streams"
             one = Description(f"{source.stream} [{side.window}]")
@@ -146,18 +150,18 @@ class ManyExplainer:
             if side.predicate is not None:
                 one.lines += where_lines(side.predicate)
             if layout is not None and not shared:
-                one.lines += self._side_lines(join.sides[node.order[at]], group.members)
+                one.lines += self._side_lines(join.sides[node.order[at]], shared_join.members)
             shown.below.append(one)
         return shown
 
-    def _alone(self, shown: Description, group: Group, join: ManyJoin) -> None:
+    def _alone(self, shown: Description, shared_join: SharedJoin, join: ManyJoin) -> None:
         rates = self._rates_of(join)
-        estimate = estimate_sides(group.members, rates, keeps_all=group.strategy == "pull-up")
+        estimate = estimate_sides(shared_join.members, rates, keeps_all=shared_join.strategy == "pull-up")
         share_of = partial(share_found, join)
         cost, results = many_cost(estimate, join.orders, share_of, self._weights)
         pairs_rows, pairs_cost = two_by_two(estimate, join.orders, share_of, self._weights)
         rows = sum(side.rows for side in estimate)
-        is_bounded = all(size != FOREVER for member in group.members for size in member.sizes)
+        is_bounded = all(size != FOREVER for member in shared_join.members for size in member.sizes)
         shown.lines.append(
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if is_bounded else 'unbounded'}), "
             f"{write_rate(results)} results/s"
@@ -170,7 +174,7 @@ class ManyExplainer:
             "two_by_two": {"cost_cores": pairs_cost, "state_rows": pairs_rows},
         }
         if self._analyze:
-            self._measure(shown, group, join)
+            self._measure(shown, shared_join, join)
 
     def _side_lines(self, side: ManySide, members: Sequence[Member]) -> list[str]:
         stream = side.common.stream
@@ -187,31 +191,35 @@ class ManyExplainer:
     def _rates_of(self, join: ManyJoin) -> list[float]:
         return [self._rates.of_stream(side.stream) for side in join.common.sides]
 
-    def group(self, group: Group) -> Description:
+    def shared_join(self, shared_join: SharedJoin) -> Description:
         """A join that several queries share."""
-        join = join_of(group)
+        join = join_of(shared_join)
         assert join is not None, "a join of many streams"
-        layout = ManyLayout(group, join)
+        layout = ManyLayout(shared_join, join)
         text = condition_of(join.common)
-        shown = Description(f"Shared {name_of(group)}  {text}")
+        shown = Description(f"Shared {name_of(shared_join)}  {text}")
         runs = layout.runs
-        shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
-        if runs != group.strategy and group.strategy != "auto":
-            shown.lines.append(f"{group.strategy} is for two streams: rows of more are kept by lifetime")
-        names = list(dict.fromkeys(member.query for member in group.members))
+        shown.lines.append(
+            f"strategy {shared_join.strategy}" + ("" if runs == shared_join.strategy else f": {runs}")
+        )
+        if runs != shared_join.strategy and shared_join.strategy != "auto":
+            shown.lines.append(
+                f"{shared_join.strategy} is for two streams: rows of more are kept by lifetime"
+            )
+        names = list(dict.fromkeys(member.query for member in shared_join.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         rates = self._rates_of(join)
-        costs = many_costs(group.members, rates, join.orders, partial(share_found, join), self._weights)
+        costs = many_costs(shared_join.members, rates, join.orders, partial(share_found, join), self._weights)
         shown.data = {
-            "group": group.name,
+            "group": shared_join.name,
             "condition": text,
-            "strategy": group.strategy,
+            "strategy": shared_join.strategy,
             "runs": runs,
             "queries": names,
             "costs": costs_as_data(costs),
         }
         if self._analyze:
-            self._measure(shown, group, join)
+            self._measure(shown, shared_join, join)
         for side in join.sides:
             shown.below.append(self._side(layout, join, side, rates[side.number]))
         shown.data["sides"] = [side.data for side in shown.below]
@@ -252,11 +260,11 @@ class ManyExplainer:
         shown.lines += slice_table(slices, layout, side)
         return shown
 
-    def _measure(self, shown: Description, group: Group, join: ManyJoin) -> None:
-        group.form.settle()
+    def _measure(self, shown: Description, shared_join: SharedJoin, join: ManyJoin) -> None:
+        shared_join.form.settle()
         counters = join.counters
         given: dict[str, int] = {}
-        for member in group.members:
+        for member in shared_join.members:
             given[member.query] = given.get(member.query, 0) + member.found
         shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
         shown.lines.append(f"measured: state {join.state_rows:,} rows, {join.state_bytes:,} bytes")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from penstock.engine.chain.chain import ChainGroup
-from penstock.engine.join_forms.group import Group
+from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
 from penstock.engine.rows.band import Band
@@ -27,9 +27,9 @@ from penstock.optimizer.costs.strategy_cost import StrategyCost
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.costs.write_rate import write_rate
 from penstock.optimizer.plan.choose_index import choose_index
-from penstock.optimizer.share.arrange_joins import ENTER_GAIN
-from penstock.optimizer.share.join_layout import Layout
-from penstock.optimizer.share.load import expected_share, seconds, workload_of
+from penstock.optimizer.share.describe_layout import Layout
+from penstock.optimizer.share.join_load import expected_share, seconds, workload_of
+from penstock.optimizer.share.lay_out_joins import ENTER_GAIN
 from penstock.optimizer.share.sharing_cost import estimate_strategies
 from penstock.optimizer.share.sharing_words import (
     cost_table,
@@ -44,7 +44,7 @@ from penstock.optimizer.share.sharing_words import (
 from penstock.optimizer.share.workload import IndependentShares, Probed, Workload
 
 from .description import Description, measured_line
-from .explain import condition_text, cost_line, keys_text, measure_group, span_s
+from .explain import condition_text, cost_line, keys_text, span_s, work_of
 from .explain_many import ManyExplainer
 from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines
@@ -66,13 +66,13 @@ class SharedJoins:
         self._analyze = analyze
         self._layouts: dict[int, Layout] = {}
 
-    def take(self, node: MemberNode, number: int, group: Group, member: Member) -> Description:
+    def take(self, node: MemberNode, number: int, shared_join: SharedJoin, member: Member) -> Description:
         """What a query takes of a join; of one it takes no part in any more, what it took."""
         assert isinstance(node.join, JoinNode), "a join of two streams"
         text = condition_text(node.join)
-        shown = Description(f"Shared {name_of(group)}  {text}")
-        shown.data = {"node": "SharedJoin", "id": number, "condition": text, "group": group.name}
-        layout = self._layout(group) if member in group.members else None
+        shown = Description(f"Shared {name_of(shared_join)}  {text}")
+        shown.data = {"node": "SharedJoin", "id": number, "condition": text, "group": shared_join.name}
+        layout = self._layout(shared_join) if member in shared_join.members else None
         if layout is None:
             shown.title = f"WindowJoin {text}"
             shown.lines.append("no longer runs")
@@ -96,7 +96,7 @@ class SharedJoins:
                 there = 1 - at if node.swapped else at
                 one.title += f"  {layout.taken_text(member, there)}"
                 if node.swapped:
-                    one.title += f", {NAMES[there]} in {name_of(group)}"
+                    one.title += f", {NAMES[there]} in {name_of(shared_join)}"
                 first, last, of = layout.taken(member, there)
                 one.data |= {"group_side": NAMES[there], layout.noun + "s": [first, last], "of": of}
             if side.predicate is not None:
@@ -104,30 +104,32 @@ class SharedJoins:
             shown.below.append(one)
         return shown
 
-    def group(self, group: Group) -> Description:
+    def shared_join(self, shared_join: SharedJoin) -> Description:
         """A join that several queries share."""
-        common = group.common
+        common = shared_join.common
         if isinstance(common, CommonManyJoin):
-            return ManyExplainer(self._rates, self._weights, self._analyze).group(group)
-        layout = self._layout(group)
+            return ManyExplainer(self._rates, self._weights, self._analyze).shared_join(shared_join)
+        layout = self._layout(shared_join)
         text = keys_text(common.left.keys, common.right.keys, common.condition)
-        shown = Description(f"Shared {name_of(group)}  {text}")
+        shown = Description(f"Shared {name_of(shared_join)}  {text}")
         runs = layout.runs
-        shown.lines.append(f"strategy {group.strategy}" + ("" if runs == group.strategy else f": {runs}"))
+        shown.lines.append(
+            f"strategy {shared_join.strategy}" + ("" if runs == shared_join.strategy else f": {runs}")
+        )
         if layout.is_apart:
             shown.lines.append("a join for each query, while that costs clearly less than one for all")
-        if any(join.arrangement.by_key and join.may_count_by_key for join in group.joins):
+        if any(join.layout.by_key and join.may_count_by_key for join in shared_join.joins):
             shown.lines.append("pairs are counted by key, not found")
-        names = list(dict.fromkeys(member.query for member in group.members))
+        names = list(dict.fromkeys(member.query for member in shared_join.members))
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
-        expected = estimate_common(group.members, common, self._rates)
+        expected = estimate_common(shared_join.members, common, self._rates)
         load = expected_load(layout, expected)
         kinds = self._kinds(layout, expected)
         costs = self._costs(layout, load, kinds)
         shown.data = {
-            "group": group.name,
+            "group": shared_join.name,
             "condition": text,
-            "strategy": group.strategy,
+            "strategy": shared_join.strategy,
             "runs": runs,
             "queries": names,
             "costs": costs_as_data(costs),
@@ -136,8 +138,8 @@ class SharedJoins:
         if self._analyze:
             seen = measure_shared(layout, expected)
             if seen.measured:
-                alone = group.joins if layout.is_apart else ()
-                seen_load = workload_of(group.members, layout.sides, seen, alone)
+                alone = shared_join.joins if layout.is_apart else ()
+                seen_load = workload_of(shared_join.members, layout.sides, seen, alone)
                 seen_costs = self._costs(layout, seen_load, kinds)
             self._measure(shown, layout, seen, seen_costs)
         probed = load.sides
@@ -146,24 +148,24 @@ class SharedJoins:
         shown.data["sides"] = [side.data for side in shown.below]
         title = "costs" if seen_costs is None else "costs, estimated and at the measured rates"
         lines = cost_table(costs, seen_costs, layout.priced_as)
-        if group.strategy == "auto":
+        if shared_join.strategy == "auto":
             lines += why_it_stays(costs if seen_costs is None else seen_costs, layout.priced_as)
         shown.below.append(Description(title, lines=lines))
         return shown
 
-    def _layout(self, group: Group) -> Layout:
+    def _layout(self, shared_join: SharedJoin) -> Layout:
         """How the join is laid out now, worked out once."""
-        if id(group) not in self._layouts:
-            self._layouts[id(group)] = Layout(group)
+        if id(shared_join) not in self._layouts:
+            self._layouts[id(shared_join)] = Layout(shared_join)
             if self._analyze:
-                group.form.settle()
-        return self._layouts[id(group)]
+                shared_join.form.settle()
+        return self._layouts[id(shared_join)]
 
     def _kinds(self, layout: Layout, expected: JoinEstimate) -> tuple[str, str]:
         """Indexes to reckon with: those at work; of a chain, which has none, those that cost least."""
         left, right = (side.index_kind for side in layout.sides)
         if layout.is_chain:
-            condition = condition_of(layout.group)
+            condition = condition_of(layout.shared_join)
             left, right = (
                 choose_index(condition, direction, self._weights).kind
                 for direction in (expected.by_right, expected.by_left)
@@ -181,7 +183,7 @@ class SharedJoins:
             # a ROWS window that is reckoned at another rate than that of the load may end elsewhere
             longest = [float(asked.windows_s.max()) for asked in load.asked]
             ends = [*left, longest[0]], [*right, longest[1]]
-        gives = not all(member.counting for member in layout.group.members)
+        gives = not all(member.counting for member in layout.shared_join.members)
         return estimate_strategies(
             load, self._weights, kinds, *ends, is_delivering=gives, slice_ends=layout.slice_ends
         )
@@ -201,7 +203,7 @@ class SharedJoins:
         longest = layout.longest(number)
         by_rows = layout.by_rows[number]
         window = write_size(longest, by_rows)
-        found = [join.sides[number].index_kind for join in layout.group.joins]
+        found = [join.sides[number].index_kind for join in layout.shared_join.joins]
         index = " and ".join(dict.fromkeys(found))
         how = f"index {index}" if index else "nested loops"
         is_known = self._rates.is_known(stream)
@@ -228,7 +230,7 @@ class SharedJoins:
         }
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
-            choice = choose_index(condition_of(layout.group), direction, self._weights, kinds[number])
+            choice = choose_index(condition_of(layout.shared_join), direction, self._weights, kinds[number])
             shown.lines.append(cost_line(choice))
             shown.data |= {"cost_cores": choice.cost, "costs": choice.costs}
         if self._analyze:
@@ -245,11 +247,11 @@ class SharedJoins:
         seen: JoinEstimate,
         costs: dict[str, StrategyCost] | None,
     ) -> None:
-        group = layout.group
-        done = measure_group(group)
+        shared_join = layout.shared_join
+        done = work_of(shared_join)
         pairs = pairs_found(layout)
         by_query: dict[str, int] = {}
-        for member in group.members:
+        for member in shared_join.members:
             by_query[member.query] = by_query.get(member.query, 0) + member.found
         since = " since the parts were cut" if layout.parts else ""
         shown.lines.append(measured_line(done.rows_in, sum(by_query.values()), done.busy_s))
@@ -284,7 +286,7 @@ class SharedJoins:
 
     def _measure_side(self, shown: Description, layout: Layout, side: Side) -> None:
         """Rows of each shelf, slice or part of a side."""
-        form = layout.group.form
+        form = layout.shared_join.form
         number = side.number
         held: list[tuple[str, int]]
         if isinstance(form, ChainGroup):
@@ -296,12 +298,12 @@ class SharedJoins:
             ]
         elif layout.is_apart:
             plural = "joins"
-            held = [(join.members[0].query, len(join.sides[number])) for join in layout.group.joins]
+            held = [(join.members[0].query, len(join.sides[number])) for join in layout.shared_join.joins]
         elif layout.parts:
             plural = "parts"
             held = [
                 (write_size(part.up_to, layout.by_rows[part.side]), len(join.sides[number]))
-                for part, join in zip(layout.parts, layout.group.joins, strict=True)
+                for part, join in zip(layout.parts, layout.shared_join.joins, strict=True)
             ]
         else:
             plural = "shelves"
@@ -330,9 +332,9 @@ def why_it_stays(costs: dict[str, StrategyCost], runs: str) -> list[str]:
     ]
 
 
-def condition_of(group: Group) -> Band | None:
-    assert isinstance(group.common, CommonJoin), "a join of two streams"
-    return group.common.condition
+def condition_of(shared_join: SharedJoin) -> Band | None:
+    assert isinstance(shared_join.common, CommonJoin), "a join of two streams"
+    return shared_join.common.condition
 
 
 # -- loads ------------------------------------------------------------------------------------------------
@@ -362,13 +364,13 @@ def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     pairs = pairs_found(layout)
     if layout.is_chain:
         return seen
-    met = sum(side.met for join in layout.group.joins for side in join.sides)
+    met = sum(side.met for join in layout.shared_join.joins for side in join.sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
 
 
 def pairs_found(layout: Layout) -> int:
     """Pairs found so far, each once however many queries take it."""
-    form = layout.group.form
+    form = layout.shared_join.form
     if isinstance(form, ChainGroup):
         return sum(one.counters.rows_out for one in form.slices)
-    return sum(side.found for join in layout.group.joins for side in join.sides)
+    return sum(side.found for join in layout.shared_join.joins for side in join.sides)

@@ -14,8 +14,8 @@ import numpy as np
 from penstock.engine.members.member import Member
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.shelves.side import Side
-from penstock.optimizer.share.join_layout import Layout
-from penstock.optimizer.share.load import seconds
+from penstock.optimizer.share.describe_layout import Layout
+from penstock.optimizer.share.join_load import seconds
 from penstock.optimizer.share.selection import Selection
 from penstock.optimizer.share.sharing_words import MOST_NAMES, aligned, few, write_range
 from penstock.optimizer.share.workload import Probed, Workload

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field, replace
 
 from penstock.engine.changes.change_join import ChangeJoin
 from penstock.engine.changes.group_by import GroupBy
-from penstock.engine.changes.meetings import Meetings
-from penstock.engine.changes.tally import Tally
+from penstock.engine.changes.match_counts import MatchCounts
+from penstock.engine.changes.set_operation import SetOperator
 from penstock.engine.flow.operator import Operator
 from penstock.engine.hopping.whole_join import WholeJoin
 from penstock.engine.panes.pane_member import PaneMember
 from penstock.engine.plan.plan import PlanNode, SelectNode
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.pipeline import Part
+from penstock.engine.running.pipeline import SubPlan
 from penstock.engine.windows.window_member import WindowMember
 from penstock.optimizer.plan.modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from penstock.optimizer.plan.plan_changes import has_ends
@@ -52,7 +52,7 @@ class Given:
     mode: Mode
     leave: tuple[bool, bool]
     kept: int | None = None
-    meetings: Meetings | None = None
+    meetings: MatchCounts | None = None
 
     def met(self, before: Given | None) -> Met | None:
         """Of all pairs of rows, those with equal keys since then; None: not known."""
@@ -76,12 +76,12 @@ class Given:
         }
 
 
-def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
+def rows_given(pipeline: SubPlan, modes: Mapping[str, Mode]) -> dict[str, Given]:
     """By the names of operators; those that cannot be told from others' are not there."""
     found: dict[str, Given] = {}
 
     def visit(
-        part: Part, node: PlanNode, number: int, top: tuple[int, PlanNode] | None, passed: int | None
+        part: SubPlan, node: PlanNode, number: int, top: tuple[int, PlanNode] | None, passed: int | None
     ) -> int:
         """Look at a node and all below it; the number that follows theirs. passed: by the filter above it."""
         if number in part.parts:
@@ -113,7 +113,7 @@ def rows_given(pipeline: Part, modes: Mapping[str, Mode]) -> dict[str, Given]:
     return found
 
 
-def rows_of(part: Part, number: int) -> int | None:
+def rows_of(part: SubPlan, number: int) -> int | None:
     """Rows that a node of a plan has given."""
     operator: Operator | None = part.operators.get(number)
     if operator is not None:
@@ -124,16 +124,16 @@ def rows_of(part: Part, number: int) -> int | None:
     return members[0].found if members else None
 
 
-def rows_kept(part: Part, number: int) -> int | None:
+def rows_kept(part: SubPlan, number: int) -> int | None:
     """Rows of a node's answer: the groups of an aggregate, the values of a set operation; None: not known."""
     operator: Operator | None = part.operators.get(number)
-    if isinstance(operator, GroupBy | Tally):
+    if isinstance(operator, GroupBy | SetOperator):
         return operator.answer_rows
     says = part.panes[number][1].says if number in part.panes else None
     return None if says is None else int(says.sum())
 
 
-def meetings_of(part: Part, number: int, passed: int | None) -> Meetings | None:
+def meetings_of(part: SubPlan, number: int, passed: int | None) -> MatchCounts | None:
     """What a join has met so far; passed: pairs that satisfy what of its condition is a filter above it."""
     operator: Operator | None = part.operators.get(number)
     if not isinstance(operator, ChangeJoin | WholeJoin):

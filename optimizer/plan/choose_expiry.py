@@ -20,9 +20,9 @@ from penstock.engine.plan.plan import (
     LifetimeNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     SourceNode,
     StoredWindowNode,
-    TallyNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
 from penstock.engine.running.pipeline import Pipeline
@@ -122,7 +122,7 @@ def reader_of(node: PlanNode) -> Reader | None:
             case AggregateNode() if reader == "rows":
                 plain = all(c.function in ("count", "sum", "avg") and not c.distinct for c in node.calls)
                 reader = "sums" if plain else "order"
-            case TallyNode() if len(node.inputs) == 1 and reader == "rows":
+            case SetOperationNode() if len(node.inputs) == 1 and reader == "rows":
                 reader = "order"
             case SelectNode() | ExpireNode():
                 pass

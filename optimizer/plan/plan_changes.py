@@ -43,10 +43,10 @@ from penstock.engine.plan.plan import (
     PaneAggregateNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     SourceNode,
     StoredWindowNode,
     TableNode,
-    TallyNode,
     TicksNode,
     UnionNode,
 )
@@ -148,10 +148,10 @@ class ChangesPlanner:
                 return UnionNode(inputs, self._label, instants)
             case Distinct():
                 distinct = (self.plan(base.input, everything),)
-                return TallyNode("distinct", False, distinct, self._whole, self._label)
+                return SetOperationNode("distinct", False, distinct, self._whole, self._label)
             case SetOperation():
                 parts = self.plan(base.left, everything), self.plan(base.right, everything)
-                return TallyNode(base.kind, base.all, parts, self._whole, self._label)
+                return SetOperationNode(base.kind, base.all, parts, self._whole, self._label)
             case Aggregate():
                 return self._aggregate(base)
             case Join():
@@ -387,7 +387,7 @@ def is_rows(node: PlanNode) -> bool:
 def may_withdraw(node: PlanNode) -> bool:
     """Whether a -1 can come out."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode() | HopDeltaNode() | PaneAggregateNode():
+        case AggregateNode() | SetOperationNode() | ExpireNode() | HopDeltaNode() | PaneAggregateNode():
             return True
         case StoredWindowNode():
             return not node.whole
@@ -402,7 +402,7 @@ def may_withdraw(node: PlanNode) -> bool:
 def has_ends(node: PlanNode) -> bool:
     """Whether rows can come out that leave by themselves."""
     match node:
-        case AggregateNode() | TallyNode() | ExpireNode() | PaneAggregateNode() | StoredWindowNode():
+        case AggregateNode() | SetOperationNode() | ExpireNode() | PaneAggregateNode() | StoredWindowNode():
             return False
         case HopAnswerNode() | HopDeltaNode():
             return False
@@ -429,4 +429,4 @@ def netting_of(node: PlanNode) -> Netting:
         kept = {output.index for output in node.outputs if isinstance(output, Column)}
         if kept == set(range(len(plan_types(node.input)))):
             node = node.input
-    return "between" if isinstance(node, AggregateNode | TallyNode) else "all"
+    return "between" if isinstance(node, AggregateNode | SetOperationNode) else "all"

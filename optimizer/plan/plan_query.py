@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan.approach import Approach, Netting
-from penstock.engine.plan.known_content import is_known
 from penstock.engine.plan.plan import PlanNode
 from penstock.engine.plan.plan_parts import plan_types
+from penstock.engine.plan.tellable import is_known
 from penstock.engine.rows.errors import UnsupportedError
 from penstock.optimizer.tree.logical import Position, Query
 

@@ -21,7 +21,7 @@ from penstock.optimizer.costs.statistics import MIN_MEASURED_ROWS, UNBOUNDED_S, 
 from penstock.optimizer.costs.strategy_cost import StrategyCost, counted
 from penstock.optimizer.costs.weights import Weights
 
-from .load import expected_share, is_by_rows, seconds
+from .join_load import expected_share, is_by_rows, seconds
 
 TWO_BY_TWO = "two by two"
 Orders = Sequence[tuple[Step, ...]]

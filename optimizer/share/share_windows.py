@@ -31,9 +31,9 @@ from penstock.engine.plan.plan import (
     MemberNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     SourceNode,
     StoredWindowNode,
-    TallyNode,
     TicksNode,
     UnionNode,
     WholeWindowNode,
@@ -76,7 +76,7 @@ def read_windows(plan: PlanNode) -> Iterator[tuple[Windowed, PlanNode]]:
         if isinstance(node, Windowed):
             yield node, reader
         for below in plan_inputs(node):
-            is_reader = isinstance(node, AggregateNode | TallyNode | ChangeJoinNode)
+            is_reader = isinstance(node, AggregateNode | SetOperationNode | ChangeJoinNode)
             yield from look(below, node if is_reader else reader)
 
     return look(plan, plan)
@@ -97,7 +97,7 @@ def is_better_alone(plan: PlanNode) -> bool:
         or (
             window.hops is not None
             and window.window.kind == "range"
-            and (window.whole or isinstance(reader, TallyNode))
+            and (window.whole or isinstance(reader, SetOperationNode))
         )
         for window, reader in stored
     )

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from penstock.engine.join_forms.group import Group
+from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.rows.write_times import write_duration
 from penstock.optimizer.costs.strategy_cost import StrategyCost
@@ -14,9 +14,9 @@ from penstock.optimizer.costs.strategy_cost import StrategyCost
 MOST_NAMES = 4
 
 
-def name_of(group: Group) -> str:
+def name_of(shared_join: SharedJoin) -> str:
     """What a join is called; one that a query has for itself, after the query."""
-    return group.name if group.common.owner is None else f"join of {group.name}"
+    return shared_join.name if shared_join.common.owner is None else f"join of {shared_join.name}"
 
 
 def write_size(size: int, by_rows: bool) -> str:

@@ -23,7 +23,7 @@ from penstock.engine.kernels.changes import bag as kernels
 from penstock.engine.kernels.rows.expiry import NEVER
 from penstock.engine.kernels.rows.hash import shift_of
 from penstock.engine.rows.types import SqlType
-from penstock.engine.views.padded_view import PaddedView
+from penstock.engine.views.outer_view import OuterView
 
 TYPES = (SqlType.BIGINT, SqlType.VARCHAR)
 
@@ -132,7 +132,7 @@ def test_is_a_bag(seed: int, steps: list[str]) -> None:
 def test_row_minus_one_is_null() -> None:
     bag = Bag(TYPES, [1])
     bag.append(np.zeros(2, np.int64), [pa.array([1, 2]), pa.array(["a", None])])
-    ints, texts = (PaddedView(view) for view in bag.views())
+    ints, texts = (OuterView(view) for view in bag.views())
     assert ints.take(np.array([1, -1, 0])).to_pylist() == [2, None, 1]
     assert texts.take(np.array([1, -1, 0])).to_pylist() == [None, None, "a"]
     assert texts.take(np.array([-1, -1])).to_pylist() == [None, None]

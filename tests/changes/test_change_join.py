@@ -29,7 +29,7 @@ from penstock.engine.changes import bag, change_join
 from penstock.engine.changes.change_join import ChangeJoin
 from penstock.engine.changes.expire import Expire
 from penstock.engine.expressions.expression import Call, Column, Expression, Literal
-from penstock.engine.flow.known_time import Learning
+from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.queue import Queue
 from penstock.engine.plan.plan import ChangeJoinNode, ExpireNode, JoinKind, SourceNode
 from penstock.engine.rows.errors import DataError

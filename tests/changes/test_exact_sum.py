@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.engine.changes.aggregates import Sum
 from penstock.engine.changes.argument import Argument
 from penstock.engine.changes.group_by import GroupBy
-from penstock.engine.changes.groups import Changes
+from penstock.engine.changes.group_table import Changes
 from penstock.engine.flow.queue import Queue
 from penstock.engine.kernels.rows.keys import encode_doubles
 from penstock.engine.keys.keys import encode_double

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.changes import bag, expire
 from penstock.engine.changes.expire import Expire
-from penstock.engine.flow.known_time import Learning
+from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.queue import Queue
 from penstock.engine.plan.plan import ExpireNode, SourceNode
 from penstock.engine.rows.types import SqlType

@@ -26,9 +26,9 @@ from changes_help import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.changes import aggregates, groups, text_extreme
+from penstock.engine.changes import aggregates, group_table, text_extreme
 from penstock.engine.changes.group_by import GroupBy
-from penstock.engine.flow.known_time import Learning
+from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.plan.plan import AggregateCallNode, AggregateNode, SourceNode
 from penstock.engine.rows.batch import Batch
@@ -137,10 +137,10 @@ LEARNINGS: tuple[Learning, ...] = ("promises", "messages", "rows")
 
 def small_rooms(patch: pytest.MonkeyPatch) -> None:
     """So little room that everything has to grow, and is cut wherever it can be."""
-    patch.setattr(groups, "MAX_EVENTS", 3)
-    patch.setattr(groups, "MAX_POINTS", 2)
-    patch.setattr(groups, "MIN_SLOTS", 1)
-    patch.setattr(groups, "MIN_KEYS", 2)
+    patch.setattr(group_table, "MAX_EVENTS", 3)
+    patch.setattr(group_table, "MAX_POINTS", 2)
+    patch.setattr(group_table, "MIN_SLOTS", 1)
+    patch.setattr(group_table, "MIN_KEYS", 2)
     patch.setattr(aggregates, "MIN_POOL", 2)
     patch.setattr(text_extreme, "MIN_TEXTS", 1)
 

@@ -14,11 +14,11 @@ from changes_help import Change, alive, drawn_changes, drive, end_within_a_step,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.changes import groups
-from penstock.engine.changes.tally import Tally
-from penstock.engine.flow.known_time import Learning
+from penstock.engine.changes import group_table
+from penstock.engine.changes.set_operation import SetOperator
+from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.queue import Queue
-from penstock.engine.plan.plan import SourceNode, TallyNode
+from penstock.engine.plan.plan import SetOperationNode, SourceNode
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 
@@ -37,10 +37,10 @@ KINDS = [
 LEARNINGS: tuple[Learning, ...] = ("promises", "messages", "rows")
 
 
-def tally(kind: str, all_: bool, learning: Learning, types: Sequence[SqlType] = TYPES) -> Tally:
+def tally(kind: str, all_: bool, learning: Learning, types: Sequence[SqlType] = TYPES) -> SetOperator:
     sources = tuple(SourceNode(f"s{i}", tuple(types)) for i in range(1 if kind == "distinct" else 2))
-    node = TallyNode(kind, all_, sources)  # type: ignore[arg-type]
-    return Tally(node, tuple(Queue() for _ in sources), types, "t", learning)
+    node = SetOperationNode(kind, all_, sources)  # type: ignore[arg-type]
+    return SetOperator(node, tuple(Queue() for _ in sources), types, "t", learning)
 
 
 def answer(kind: str, all_: bool, streams: Sequence[Sequence[Change]], now: int) -> Counter[Any]:
@@ -60,11 +60,11 @@ def answer(kind: str, all_: bool, streams: Sequence[Sequence[Change]], now: int)
 
 
 def small_rooms(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(groups, "MAX_EVENTS", 3)
-    patch.setattr(groups, "MAX_POINTS", 2)
-    patch.setattr(groups, "MIN_SLOTS", 1)
-    patch.setattr(groups, "MIN_KEYS", 2)
-    patch.setattr("penstock.engine.changes.tally.MAX_ROWS", 1)
+    patch.setattr(group_table, "MAX_EVENTS", 3)
+    patch.setattr(group_table, "MAX_POINTS", 2)
+    patch.setattr(group_table, "MIN_SLOTS", 1)
+    patch.setattr(group_table, "MIN_KEYS", 2)
+    patch.setattr("penstock.engine.changes.set_operation.MAX_ROWS", 1)
 
 
 @pytest.mark.parametrize(("kind", "all_"), KINDS)

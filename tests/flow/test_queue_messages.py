@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.flow.due_times import DueTimes
-from penstock.engine.flow.known_time import KnownTime
+from penstock.engine.flow.heard_time import HeardTime
 from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.flow.told_times import ToldTimes
 from penstock.engine.intake.static_table import TABLE_TIME
@@ -190,7 +190,7 @@ def test_told_times_against_a_set(steps: list[tuple[list[int], int, int]]) -> No
 
 
 def learned(how: Any, queues: list[Queue], bound: int, taken: list[Batch | None] | None = None) -> int:
-    return KnownTime(how, queues).learn(bound, taken or [None] * len(queues))
+    return HeardTime(how, queues).learn(bound, taken or [None] * len(queues))
 
 
 def test_known_time_of_one_input() -> None:
@@ -220,7 +220,7 @@ def test_known_time_ends_at_what_was_taken() -> None:
 
 def test_known_time_only_grows() -> None:
     queue = Queue()
-    known = KnownTime("rows", [queue])
+    known = HeardTime("rows", [queue])
     queue.promise(9)
     assert known.learn(9, [rows(9)]) == 9
     assert known.learn(9, [None]) == 9
@@ -281,7 +281,7 @@ def test_messages_and_rows_tell_no_less_when_merged(
 ) -> None:
     """A reader that takes all there is knows the same time with and without piggyback, whenever it reads."""
     plain, merged = Queue(), piggyback()
-    readers = [(KnownTime("messages", [queue]), queue) for queue in (plain, merged)]
+    readers = [(HeardTime("messages", [queue]), queue) for queue in (plain, merged)]
     for kind, times in steps:
         for queue in (plain, merged):
             if kind == "put":
@@ -301,7 +301,7 @@ def test_a_reader_that_is_held_back_hears_no_later_when_merged(
 ) -> None:
     """Another input lets it go up to some time only; messages beyond have purged those it waits for."""
     plain, merged = Queue(), piggyback()
-    readers = [(KnownTime("messages", [queue]), queue) for queue in (plain, merged)]
+    readers = [(HeardTime("messages", [queue]), queue) for queue in (plain, merged)]
     bound = BEGINNING
     for kind, times in steps:
         for queue in (plain, merged):

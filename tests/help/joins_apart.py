@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.engine.joins import join as join_module
-from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement
-from penstock.optimizer.share.arrange_joins import Arranger
+from penstock.engine.joins import window_join as join_module
+from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.members.join_layout import JoinLayout
+from penstock.optimizer.share.lay_out_joins import LayoutChooser
 
 CREATE = """
 CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR);
@@ -21,13 +21,13 @@ CREATE STREAM b (ts TIMESTAMP, k BIGINT, v BIGINT, s VARCHAR)
 
 def part_always(patch: pytest.MonkeyPatch) -> None:
     """Joins of several queries with RANGE windows part as soon as they may, and are looked at as often."""
-    arrange = Arranger.__call__
+    choose_layout = LayoutChooser.__call__
 
-    def apart(self: Arranger, join: WindowJoin) -> Arrangement:
+    def apart(self: LayoutChooser, join: WindowJoin) -> JoinLayout:
         may = len(join.members) > 1 and not any(side.by_place for side in join.sides)
-        return replace(arrange(self, join), apart=may)
+        return replace(choose_layout(self, join), apart=may)
 
-    patch.setattr(Arranger, "__call__", apart)
+    patch.setattr(LayoutChooser, "__call__", apart)
     patch.setattr(join_module, "QUIET_ROWS", 0)
 
 

@@ -54,7 +54,7 @@ def engine_of(strategy: str = "auto", **options: Any) -> penstock.Engine:
 
 
 def many_joins(engine: penstock.Engine) -> list[ManyJoin]:
-    operators = [one for group in engine._runtime.groups.values() for one in group.form.operators]
+    operators = [one for group in engine._runtime.shared_joins.values() for one in group.form.operators]
     return [one for one in operators if isinstance(one, ManyJoin)]
 
 

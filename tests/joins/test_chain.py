@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.chain.chain import ChainGroup
+from penstock.engine.chain.slice_counts import SliceCounts
 from penstock.engine.chain.slice_join import SliceJoin
 from penstock.engine.chain.slice_pairs import Pairs, References
-from penstock.engine.chain.slice_tally import SliceTally
 from penstock.engine.expressions.expression import Call, Column, Expression, Literal
 from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.kernels.chain.slice_join import (
@@ -534,8 +534,8 @@ def test_table_2_of_the_paper() -> None:
     for one in sides:
         one.size = w2
     arrivals, between_them = Queue(), Queue()
-    j1 = SliceJoin(0, w1, arrivals, sides, "J1", BEGINNING, SliceTally())  # type: ignore[arg-type]
-    j2 = SliceJoin(w1, w2, between_them, sides, "J2", BEGINNING, SliceTally())  # type: ignore[arg-type]
+    j1 = SliceJoin(0, w1, arrivals, sides, "J1", BEGINNING, SliceCounts())  # type: ignore[arg-type]
+    j2 = SliceJoin(w1, w2, between_them, sides, "J2", BEGINNING, SliceCounts())  # type: ignore[arg-type]
     j1.onward.queues.append(between_them)
     found = [Queue(), Queue()]
     for one, tap in zip((j1, j2), found, strict=True):

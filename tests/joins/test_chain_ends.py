@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import penstock
 from penstock.engine.chain.chain import ChainGroup
-from penstock.optimizer.share import arrange_joins
+from penstock.optimizer.share import lay_out_joins
 from penstock.optimizer.share.chain_cost import chain_ends
 from penstock.optimizer.share.workload import Workload
 
@@ -27,14 +27,14 @@ def test_slices_stay_unless_others_are_clearly_cheaper(
         each[0, -1] *= 1 - saved if is_running else 1
         return each
 
-    monkeypatch.setattr(arrange_joins, "chain_edge_costs", costs)
+    monkeypatch.setattr(lay_out_joins, "chain_edge_costs", costs)
     is_running = False
     engine = penstock.Engine(sharing="chain-cpu", index="scan")
     engine.execute(CREATE)
     pairs = "SELECT x.k FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} us"
     for n in range(1, 7):
         engine.query(pairs.format(40 * n), count_only=True)
-    (group,) = engine._runtime.groups.values()
+    (group,) = engine._runtime.shared_joins.values()
     assert isinstance(group.form, ChainGroup) and len(group.form.slices) == 6
     is_running = True
     for start in range(0, 6_000, 60):
@@ -58,7 +58,7 @@ def slices(push_rows: int, count_only: bool = True, keys: int = 20) -> int:
         rows = {"ts": ts[start : start + push_rows], "k": k[start : start + push_rows]}
         engine.push("a", rows)
         engine.push("b", rows)
-    (group,) = engine._runtime.groups.values()
+    (group,) = engine._runtime.shared_joins.values()
     assert isinstance(group.form, ChainGroup)
     return len(group.form.slices)
 

@@ -28,7 +28,7 @@ from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
 from penstock.engine.members.member import Member
 from penstock.engine.rows.window import MAX_TS
-from penstock.optimizer.share import arrange_joins
+from penstock.optimizer.share import lay_out_joins
 
 MOVES = [
     "add",
@@ -254,7 +254,7 @@ class Run:
 
     def push(self, number: int) -> None:
         """Rows of both streams, amid which the chain thinks its slices over."""
-        for group in self.engine._runtime.groups.values():
+        for group in self.engine._runtime.shared_joins.values():
             if isinstance(group.form, ChainGroup):
                 head = group.form.head
                 head._looked_after = max(head.counters.rows_in, 1)
@@ -290,8 +290,8 @@ def test_engine_merges_and_splits_while_it_looks(seed: int, monkeypatch: pytest.
         share = chosen.choice([0.0, 0.0, 0.3, 1.0])
         return (*(n for n in range(1, number) if chosen.random() < share), number)
 
-    monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", some)
-    monkeypatch.setattr(arrange_joins, "CHAIN_GAIN", -np.inf)  # whatever it costs
+    monkeypatch.setattr(lay_out_joins, "cheapest_chain_by_row", some)
+    monkeypatch.setattr(lay_out_joins, "CHAIN_GAIN", -np.inf)  # whatever it costs
     answers = []
     for sharing in ("chain-cpu", "mem-opt"):
         run = Run(seed, sharing)

@@ -39,7 +39,7 @@ from penstock.engine.flow.scheduler import Ready, RoundRobin, Shuffled
 from penstock.engine.kernels.chain.slice_join import IS_PROBING, KIND, MALE, ROW
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER, MAX_TS
-from penstock.optimizer.share import arrange_joins
+from penstock.optimizer.share import lay_out_joins
 
 MOMENTS = ["add", "add", "drop", "alter", "feed", "feed", "promise", "turns", "turns", "settle"]
 
@@ -528,8 +528,8 @@ def test_counts_stay_right_when_many_slices_become_one(monkeypatch: pytest.Monke
     def one_slice(number: int, costs: object) -> tuple[int, ...]:
         return (number,) if merged else tuple(range(1, number + 1))
 
-    monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", one_slice)
-    monkeypatch.setattr(arrange_joins, "CHAIN_GAIN", -np.inf)  # whatever it costs
+    monkeypatch.setattr(lay_out_joins, "cheapest_chain_by_row", one_slice)
+    monkeypatch.setattr(lay_out_joins, "CHAIN_GAIN", -np.inf)  # whatever it costs
     counts = []
     for sharing in ("chain-cpu", "unshared"):
         merged = False

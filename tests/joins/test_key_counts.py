@@ -15,7 +15,7 @@ from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.shelves import key_counts
 from penstock.engine.shelves.key_counts import KeyCounts
-from penstock.optimizer.share.arrange_joins import Arranger
+from penstock.optimizer.share.lay_out_joins import LayoutChooser
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 2)), max_size=12)
 
@@ -102,7 +102,7 @@ STEP = PUSH | st.tuples(st.just("add"), QUERY) | st.tuples(st.just("drop"), st.i
 
 
 def run(sharing: str, steps: list[Any], patch: pytest.MonkeyPatch, by_key: bool) -> list[int]:
-    patch.setattr(Arranger, "_counts_by_key", lambda *_: by_key)
+    patch.setattr(LayoutChooser, "_counts_by_key", lambda *_: by_key)
     engine = penstock.Engine(sharing=sharing)
     engine.execute(CREATE)
     queries: list[penstock.Query] = []
@@ -147,7 +147,7 @@ def test_many_matches_are_counted_by_key_and_few_are_not() -> None:
                 ts = np.arange(part * 3_000, (part + 1) * 3_000) * 1_000
                 columns = {"ts": ts, "k": rng.integers(0, keys, 3_000), "v": np.zeros(3_000, np.int64)}
                 engine.push(stream, columns)
-        (group,) = engine._runtime.groups.values()
+        (group,) = engine._runtime.shared_joins.values()
         assert group.joins[0]._counter.by_key == by_key
         assert query.count > 0
         engine._runtime._check()

@@ -119,8 +119,10 @@ def test_oracle_and_alone(
     if strategy != "unshared":
         kinds = {one.kinds for one in asks}  # x and y of one stream may be taken for each other
         least = kinds if asks[0].streams == STREAMS else {tuple(sorted(one[:2])) + one[2:] for one in kinds}
-        assert len(least) <= len(together._runtime.groups) <= len(kinds), "spelt otherwise, the same join"
-        assert len(many_joins(together)) == len(together._runtime.groups)
+        assert len(least) <= len(together._runtime.shared_joins) <= len(kinds), (
+            "spelt otherwise, the same join"
+        )
+        assert len(many_joins(together)) == len(together._runtime.shared_joins)
     for push in cut(data.draw, tables):
         for engine in (together, *alone):
             engine.push(*push)

@@ -21,8 +21,8 @@ from test_kernels import INT_MAX, INT_MIN, ints
 
 from penstock.engine.changes.aggregates import Trees
 from penstock.engine.changes.argument import NO_BYTES, encode
-from penstock.engine.changes.groups import NO_INTS
-from penstock.engine.kernels.changes import exact_sum, groups, publish, skyline, tally
+from penstock.engine.changes.group_table import NO_INTS
+from penstock.engine.kernels.changes import exact_sum, groups, publish, set_operation, skyline
 from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
@@ -66,23 +66,23 @@ def test_run_counts(drawn: list[Any]) -> None:
 
 
 COPIES = {
-    tally.DISTINCT: lambda left, right: min(left + right, 1),
-    tally.UNION: lambda left, right: min(left + right, 1),
-    tally.INTERSECT: lambda left, right: min(left, right, 1),
-    tally.INTERSECT_ALL: min,
-    tally.EXCEPT: lambda left, right: int(left > 0 and not right),
-    tally.EXCEPT_ALL: lambda left, right: max(left - right, 0),
+    set_operation.DISTINCT: lambda left, right: min(left + right, 1),
+    set_operation.UNION: lambda left, right: min(left + right, 1),
+    set_operation.INTERSECT: lambda left, right: min(left, right, 1),
+    set_operation.INTERSECT_ALL: min,
+    set_operation.EXCEPT: lambda left, right: int(left > 0 and not right),
+    set_operation.EXCEPT_ALL: lambda left, right: max(left - right, 0),
 }
 
 
-@pytest.mark.twin("tally.run_tally", "tally.tell_copies")
+@pytest.mark.twin("set_operation.run_set_operation", "set_operation.tell_copies")
 @pytest.mark.parametrize("kind", COPIES)
 @settings(max_examples=examples(25))
 @given(steps(st.tuples(st.integers(0, GROUPS - 1), st.integers(0, 1), st.booleans())), st.integers(1, 5))
 def test_run_tally_and_tell_copies(kind: int, drawn: list[Any], room: int) -> None:
     """Events (group, side, whether it is taken back, if there is one); output in pieces of any size."""
     events, slots, until = points_of(drawn)
-    sides = [0 if kind == tally.DISTINCT else side for _, side, _ in events]
+    sides = [0 if kind == set_operation.DISTINCT else side for _, side, _ in events]
     signs: list[int] = []
     there: Counter[tuple[int, int]] = Counter()
     after = [Counter(there)]
@@ -95,8 +95,8 @@ def test_run_tally_and_tell_copies(kind: int, drawn: list[Any], room: int) -> No
         for group, end in zip(slots.tolist(), until.tolist(), strict=True)
     ]
     counts, target = np.zeros((GROUPS, 2), np.int64), np.empty(len(slots), np.int64)
-    side_codes = NO_INTS if kind == tally.DISTINCT else ints(sides)
-    tally.run_tally(
+    side_codes = NO_INTS if kind == set_operation.DISTINCT else ints(sides)
+    set_operation.run_set_operation(
         int32([one for one, _, _ in events]), np.array(signs, np.int8), side_codes, len(events),
         slots, until, len(slots), counts, kind, target,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_run_tally_and_tell_copies(kind: int, drawn: list[Any], room: int) -> No
     point_ts, point_key = np.arange(len(slots)) + 50, np.arange(len(slots)) + 900
     while at < len(slots):
         ts, sign, key = np.empty(room, np.int64), np.empty(room, np.int8), np.empty(room, np.int64)
-        at, count = tally.tell_copies(
+        at, count = set_operation.tell_copies(
             point_ts, slots, point_key, at, len(slots), target, said, ts, sign, key
         )  # fmt: skip
         assert count == room or at == len(slots)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.changes.aggregates import Trees
-from penstock.engine.changes.groups import Groups
+from penstock.engine.changes.group_table import GroupTable
 from penstock.engine.kernels.changes import groups as kernels
 from penstock.engine.kernels.changes.distinct import copy_cells, run_distinct
 from penstock.engine.kernels.changes.extremes import run_extremes
@@ -124,7 +124,7 @@ def test_events_and_points_as_a_plain_loop(drawn: list[tuple[int, int, int]]) ->
     ts = np.cumsum([gap for gap, _, _ in drawn])
     keys = [key for _, key, _ in drawn]
     ets = ts + [life for _, _, life in drawn]
-    groups = Groups((SqlType.BIGINT,))
+    groups = GroupTable((SqlType.BIGINT,))
     groups.begin(Batch(ts, [pa.array(keys, pa.int64())], None, ets), 100_000)
     said: list[tuple[int, int, int]] = []
     while not groups.is_done:

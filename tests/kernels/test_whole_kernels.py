@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.changes import tally as kinds
+from penstock.engine.kernels.changes import set_operation as kinds
 from penstock.engine.kernels.hopping.whole_join import AT, CURSOR, pair_rows, select_matched, sort_by_slot
-from penstock.engine.kernels.hopping.whole_tally import compare_rows, keep_copies
+from penstock.engine.kernels.hopping.whole_set_operation import compare_rows, keep_copies
 from penstock.engine.keys.key_slots import KeySlots
 from penstock.engine.rows.frozen import frozen
 
@@ -131,7 +131,7 @@ def test_matched_rows(left: list[int], right: list[int], wanted: bool) -> None:
     assert out[:count].tolist() == [i for i, a in enumerate(left) if (a >= 0 and a in right) == wanted]
 
 
-@pytest.mark.twin("whole_tally.keep_copies")
+@pytest.mark.twin("whole_set_operation.keep_copies")
 @pytest.mark.parametrize("kind", range(6))
 @given(left=VALUES, right=VALUES)
 def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
@@ -152,7 +152,7 @@ def test_copies_of_rows(kind: int, left: list[int], right: list[int]) -> None:
     assert Counter(rows) == wanted
 
 
-@pytest.mark.twin("whole_tally.compare_rows")
+@pytest.mark.twin("whole_set_operation.compare_rows")
 @given(VALUES, VALUES)
 def test_what_has_changed(before: list[int], after: list[int]) -> None:
     counts = np.zeros(6, np.int64)

@@ -36,7 +36,7 @@ def counts(queries: list[str], given: int, sharing: str) -> list[int]:
             assert all(query.count >= 0 for query in started), "counts are settled again and again"
     engine.close()
     engine.stats()
-    for one in (one for group in engine._runtime.groups.values() for one in group.form.operators):
+    for one in (one for group in engine._runtime.shared_joins.values() for one in group.form.operators):
         if "union" in one.name:  # it is given pairs that are not for its member
             assert one.counters.rows_in >= one.counters.rows_out
     return [query.count for query in started]

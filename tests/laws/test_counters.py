@@ -100,7 +100,7 @@ def operators_of(engine: penstock.Engine) -> list[Operator]:
     """All but the sinks, which drop what cancels."""
     runtime = engine._runtime
     seen = {id(one): one for pipeline in runtime.pipelines.values() for one in pipeline.all_operators}
-    seen |= {id(one): one for group in runtime.groups.values() for one in group.form.operators}
+    seen |= {id(one): one for group in runtime.shared_joins.values() for one in group.form.operators}
     seen |= {id(one): one for one in runtime.selects.values()}
     return [one for one in seen.values() if not isinstance(one, Sink)]
 

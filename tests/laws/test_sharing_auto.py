@@ -23,13 +23,13 @@ from test_plans import WEIGHTS
 import penstock
 from penstock import adapt
 from penstock.adapt import FIRST_LOOK_ROWS
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.rows.window import Window
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.plan.plan_query import Planned
-from penstock.optimizer.share import arrange_joins
-from penstock.optimizer.share.arrange_joins import ENTER_GAIN, EVERY_WINDOW, LEAVE_GAIN
+from penstock.optimizer.share import lay_out_joins
+from penstock.optimizer.share.lay_out_joins import ENTER_GAIN, EVERY_WINDOW, LEAVE_GAIN
 from penstock.query import EPOCH, NEVER
 
 MILLISECOND = 1_000
@@ -45,7 +45,7 @@ PINNED = Weights(
 @pytest.fixture(autouse=True)
 def together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices are looked at here: queries stay in one join."""
-    monkeypatch.setattr(arrange_joins, "may_run_apart", lambda join: False)
+    monkeypatch.setattr(lay_out_joins, "may_run_apart", lambda join: False)
 
 
 def make(rate: float | None = None, **options: Any) -> penstock.Engine:
@@ -73,7 +73,7 @@ def start(engine: penstock.Engine, unit_us: int, count: int = QUERIES) -> list[p
 
 def join_of(engine: penstock.Engine) -> WindowJoin:
     """The join they have in common, with what was asked of it taken in."""
-    (group,) = engine._runtime.groups.values()
+    (group,) = engine._runtime.shared_joins.values()
     (join,) = group.joins
     join.refresh()
     return join
@@ -114,13 +114,13 @@ def run(
     """(answers, ends after each push) with rows in phases of (count, keys)."""
     engine = make(rate, sharing=sharing)
     queries = start(engine, unit_us)
-    ends: list[Any] = [] if sharing == "unshared" else [join_of(engine).arrangement.ends]
+    ends: list[Any] = [] if sharing == "unshared" else [join_of(engine).layout.ends]
     feed = Feed(engine)
     for count, keys in phases:
         feed.push(count, keys)
         engine._runtime._check()
         if sharing != "unshared":
-            ends.append(join_of(engine).arrangement.ends)
+            ends.append(join_of(engine).layout.ends)
     engine.close()
     return answers(queries), ends
 
@@ -196,7 +196,7 @@ def test_queries_without_selections_are_never_merged() -> None:
     feed = Feed(engine)
     for _ in range(5):
         feed.push(PIECE, FEW)
-        assert join_of(engine).arrangement.ends == EVERY_WINDOW
+        assert join_of(engine).layout.ends == EVERY_WINDOW
         assert [len(side.shelves) for side in join_of(engine).sides] == [1, 1]
 
 
@@ -207,14 +207,14 @@ def test_queries_without_selections_are_never_merged() -> None:
 def gains(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What merging was reckoned to save, each time it was thought over."""
     seen: list[float] = []
-    estimate = arrange_joins.estimate_strategies
+    estimate = lay_out_joins.estimate_strategies
 
     def spy(*arguments: Any) -> Any:
         costs = estimate(*arguments)
         seen.append(1 - costs["cpu-opt"].cores / costs["mem-opt"].cores)
         return costs
 
-    monkeypatch.setattr(arrange_joins, "estimate_strategies", spy)
+    monkeypatch.setattr(lay_out_joins, "estimate_strategies", spy)
     return seen
 
 
@@ -223,12 +223,12 @@ def waver(rate: float | None, keys: tuple[int, int], sharing: str = "auto") -> t
     engine = make(rate, sharing=sharing)
     queries = start(engine, 100 * MILLISECOND)
     feed = Feed(engine)
-    ends = [join_of(engine).arrangement.ends] if sharing == "auto" else []
+    ends = [join_of(engine).layout.ends] if sharing == "auto" else []
     for number in range(12):
         feed.push(int(1_500 * 1.3**number), keys[number % 2])
         engine._adapter.look_at_plans()
         if sharing == "auto":
-            ends.append(join_of(engine).arrangement.ends)
+            ends.append(join_of(engine).layout.ends)
     engine.close()
     return answers(queries), ends
 
@@ -276,7 +276,7 @@ def test_rows_leave_when_the_longest_window_has_gone(sharing: str) -> None:
     queries = start(engine, 100 * MILLISECOND)
     feed = Feed(engine)
     feed.push(3_000, FEW)
-    assert join_of(engine).arrangement.ends != EVERY_WINDOW
+    assert join_of(engine).layout.ends != EVERY_WINDOW
     while len(queries) > 6:
         queries.pop().drop()
         engine._runtime._check()
@@ -336,7 +336,7 @@ def skewed(engine: penstock.Engine) -> tuple[list[Any], list[tuple[str, ...]]]:
         )
     ]
     rng = np.random.default_rng(11)
-    kinds = [join_of(engine).arrangement.indexes]
+    kinds = [join_of(engine).layout.indexes]
     piece = FIRST_LOOK_ROWS // 4
     for at in range(0, 2 * FIRST_LOOK_ROWS, piece):
         for name in ("a", "b"):
@@ -347,7 +347,7 @@ def skewed(engine: penstock.Engine) -> tuple[list[Any], list[tuple[str, ...]]]:
             }
             engine.push(name, rows)
         engine._runtime._check()
-        kinds.append(join_of(engine).arrangement.indexes)
+        kinds.append(join_of(engine).layout.indexes)
         assert all(
             side.index_kind == kind for side, kind in zip(join_of(engine).sides, kinds[-1], strict=True)
         )

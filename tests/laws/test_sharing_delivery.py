@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock.engine.expressions import functions
 from penstock.engine.kernels.joins.pairs import ROW_BITS
-from penstock.engine.results import held_memory
+from penstock.engine.results import results_memory
 from penstock.engine.rows.store import FixedView, TextView, new_column
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 from penstock.engine.views import shelves_view
@@ -174,14 +174,14 @@ def test_one_match_per_row_is_not_copied_either(
     engine, queries = one_match(query, 100)
     for first in range(0, 5_000, step):
         push_one_match(engine, first, step, length)
-        engine._runtime.held_memory._check()
+        engine._runtime.results_memory._check()
     assert copied == []
     assert min(one.count for one in queries) > 3_000
     values = sum(one.count for one in queries)
     numbers = 24 * values  # times, and where the rows are
     texts = sum(sink.state_bytes for sink in sinks_of(engine)) - numbers
     assert texts < 10 * 2 * 5_000 * (length + 24)  # which copies for all would take many times
-    assert sum(sink.state_bytes for sink in sinks_of(engine)) > engine._runtime.held_memory.nbytes > 0
+    assert sum(sink.state_bytes for sink in sinks_of(engine)) > engine._runtime.results_memory.nbytes > 0
     result = queries[7].results()
     assert sum(copied) == 3 * result.num_rows == 3 * queries[7].count
     first_k = result["k"][0].as_py()
@@ -189,7 +189,7 @@ def test_one_match_per_row_is_not_copied_either(
     texts_of = [chr(97 + i % 26) * length for i in ids]
     assert result["k"].to_pylist() == ids
     assert result["s"].to_pylist() == result["other"].to_pylist() == texts_of
-    engine._runtime.held_memory._check()
+    engine._runtime.results_memory._check()
 
 
 def test_results_of_rows_long_dropped_are_copied_when_few_wait_for_them(copied: list[int]) -> None:
@@ -202,15 +202,15 @@ def test_results_of_rows_long_dropped_are_copied_when_few_wait_for_them(copied: 
     for name, keys in (("a", range(1_000)), ("b", [0] + [-1] * 999)):
         engine.push(name, pa.table({"ts": range(1_000), "k": keys, "s": texts}))
     assert [query.count for query in queries] == [1] * 30
-    memory = engine._runtime.held_memory
+    memory = engine._runtime.results_memory
     assert copied == [] and memory.nbytes == 0  # the store has the rows anyway
     for first in range(1_000, 10_000, 1_000):
         for name, sign in (("a", -1), ("b", 1)):
             ids = range(first, first + 1_000)
             engine.push(name, pa.table({"ts": ids, "k": [sign * i for i in ids], "s": texts}))
     assert sum(copied) == 3 * 30
-    assert memory.nbytes <= held_memory.MOST_HELD
-    assert sum(sink.state_bytes for sink in sinks_of(engine)) < held_memory.MOST_HELD + 30 * 4_000
+    assert memory.nbytes <= results_memory.MOST_HELD
+    assert sum(sink.state_bytes for sink in sinks_of(engine)) < results_memory.MOST_HELD + 30 * 4_000
     assert [query.results()["s"].to_pylist() for query in queries] == [["x" * 1_000]] * 30
 
 
@@ -226,7 +226,7 @@ def test_what_many_waited_for_is_copied_when_few_are_left() -> None:
         )
         for i in range(3)
     ]
-    memory = engine._runtime.held_memory
+    memory = engine._runtime.results_memory
     for first in range(0, 5_000, 500):
         push_one_match(engine, first, 500, 1_000)
     assert memory.nbytes > 4_000_000
@@ -237,7 +237,7 @@ def test_what_many_waited_for_is_copied_when_few_are_left() -> None:
     memory._check()
     push_one_match(engine, 5_000, 1, 1_000)
     memory._check()
-    assert memory.nbytes <= held_memory.MOST_HELD
+    assert memory.nbytes <= results_memory.MOST_HELD
     assert [query.results()["k"].to_pylist()[:10] for query in rare] == [
         list(range(i, 5_000, 500)) for i in range(3)
     ]
@@ -248,12 +248,12 @@ def test_arrays_of_many_shelves_are_listed_once_for_all_queries(monkeypatch: pyt
     """Conditions of their own give rows many lifetimes, and each shelf has arrays of its own."""
     listed: list[int] = []
 
-    def arrays_of(view: Any, original: Any = held_memory.arrays_of) -> Any:
+    def arrays_of(view: Any, original: Any = results_memory.arrays_of) -> Any:
         found = original(view)
         listed.append(len(found))
         return found
 
-    monkeypatch.setattr(held_memory, "arrays_of", arrays_of)
+    monkeypatch.setattr(results_memory, "arrays_of", arrays_of)
     engine = make("mem-opt")
     queries = [
         engine.query(
@@ -262,7 +262,7 @@ def test_arrays_of_many_shelves_are_listed_once_for_all_queries(monkeypatch: pyt
         )
         for i in range(60)
     ]
-    memory = engine._runtime.held_memory
+    memory = engine._runtime.results_memory
     for first in range(0, 2_000, 500):
         del listed[:]
         push(engine, first, 500)
@@ -315,7 +315,7 @@ def test_pairs_are_given_at_once_also_when_a_query_needs_rows_longer() -> None:
     queries = [engine.query(join.format(200 + i)) for i in range(20)]
     batches: list[int] = []
     queries[3].subscribe(lambda given: batches.append(given.num_rows))
-    groups, shelves = engine._runtime.groups, []
+    groups, shelves = engine._runtime.shared_joins, []
     for first in range(0, 12_000, 1_000):
         if first == 8_000:
             engine.query(f"{join.format(900)} WHERE x.v < 3")
@@ -340,7 +340,7 @@ def test_a_query_nobody_reads_keeps_little_alive() -> None:
         for query in list(engine.queries.values())[:20]:
             query.results()
     assert 0 < rare.count < 1_000
-    assert rare._pipeline.sink.state_bytes < held_memory.MOST_HELD + 64 * rare.count
+    assert rare._pipeline.sink.state_bytes < results_memory.MOST_HELD + 64 * rare.count
     assert rare.results().num_rows == rare.count
 
 

@@ -125,7 +125,7 @@ def test_rows_of_an_open_instant_wait_for_rows_windows_only(strategy: str, count
     engine = engine_of(strategy)
     ranged = engine.query(f"{ONE_KEY} WINDOW 10 MICROSECONDS", count_only=counting)
     last = engine.query(f"{ONE_KEY} WINDOW 1 ROWS", count_only=counting)
-    assert len(engine._runtime.groups) == 2
+    assert len(engine._runtime.shared_joins) == 2
     push_rows(engine, "b", [5], 0)
     push_rows(engine, "a", [5, 5], 0)
     assert (ranged.count, last.count) == (2, 0)

@@ -31,8 +31,8 @@ from penstock.engine.expressions.evaluate import Rows
 from penstock.engine.expressions.expression import Column, Expression, conjunction, conjuncts
 from penstock.engine.members import dimension as dimension_module
 from penstock.engine.members.dimension import Dimension
-from penstock.engine.members.known_tags import Known, tags_of
 from penstock.engine.members.lineage import Lineage, Tags
+from penstock.engine.members.row_tags import RowTags, tags_of
 from penstock.engine.rows.batch import Batch, concatenate
 from penstock.engine.rows.types import SqlType
 from penstock.engine.shelves import find_needed
@@ -137,8 +137,8 @@ def test_batches_that_know_their_tags() -> None:
     later = Lineage([*asked, where("a > 7")], lineage)
     whole = Batch(np.arange(12), columns)
     parts = [whole.slice(0, 3), whole.slice(3, 7), whole.slice(7, 12)]
-    parts[0].known = Known(lineage, lineage.tag(parts[0].column, 3)[0])
-    parts[1].known = Known(later, later.tag(parts[1].column, 4)[0])
+    parts[0].known = RowTags(lineage, lineage.tag(parts[0].column, 3)[0])
+    parts[1].known = RowTags(later, later.tag(parts[1].column, 4)[0])
     joint = concatenate(parts)
     assert joint.known is not None and joint.known.lineage is later
     for batch in (joint, joint.slice(2, 9), joint.slice(9, 12)):
@@ -155,7 +155,7 @@ def test_what_fails_when_put_together_is_not_known() -> None:
         Batch(np.arange(2), table(row(a=1), row(a=2))),
         Batch(np.arange(2, 4), table(row(a=3), row(a=0))),
     )
-    one.known = Known(lineage, lineage.tag(one.column, 2)[0])
+    one.known = RowTags(lineage, lineage.tag(one.column, 2)[0])
     assert concatenate([one, two]).known is None
 
 

@@ -21,8 +21,9 @@ from penstock.engine.rows import errors
 KNOWN = restorable()
 LOOKED_AT_BY_OTHERS = {
     # By the batch, the operator, the store or the index that has them.
-    "engine.rows.batch.Gather", "engine.changes.groups.IndirectView", "engine.changes.group_by.PointView",
-    "engine.changes.group_by.TextPointView", "engine.selects.shared_select.CommonColumn",
+    "engine.rows.batch.Gather", "engine.changes.group_table.IndirectView",
+    "engine.changes.group_by.PointView", "engine.changes.group_by.TextPointView",
+    "engine.selects.shared_select.CommonColumn",
     "engine.kernels.joins.query_index.Filing", "engine.kernels.joins.query_index.Members",
     "engine.members.query_index.Fits",
     "engine.kernels.indexes.sorted_nodes.Nodes", "engine.kernels.indexes.ttree.Links",
@@ -35,13 +36,13 @@ LOOKED_AT_BY_OTHERS = {
 NOT_FOLLOWED = {
     # No kernel follows what is in them: numpy reads them, which looks for itself.
     "engine.flow.delays.Delays", "engine.members.dimension.Comparisons",
-    "engine.results.held_memory.HeldView", "engine.rows.store.Viewed",
+    "engine.results.results_memory.HeldView", "engine.rows.store.Viewed",
     "optimizer.explain.explain_many.ManyLayout",
     "engine.changes.aggregates.CountValues",  # counts by slot, made longer before slots are looked up
 }  # fmt: skip
 NOT_KEPT = {
     # Of what is being worked: between two pushes there is none, and who has it drops it when it comes back.
-    "engine.changes.groups.Changes",  # Tally
+    "engine.changes.group_table.Changes",  # Tally
     "engine.changes.change_join.Work", "engine.changes.expire._Work",
     "engine.panes.panes.PaneWindow", "engine.panes.pane_values.PaneValues",  # PaneAggregate
 }  # fmt: skip

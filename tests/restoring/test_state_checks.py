@@ -18,11 +18,10 @@ from penstock.engine.checkpoints import checkpoint
 from penstock.engine.hopping.ticks import Ticks
 from penstock.engine.hopping.whole_join import WholeJoin
 from penstock.engine.intake.ingest import StreamSchema
-from penstock.engine.joins.held_pairs import Held
 from penstock.engine.members.cell_counts import CellCounts
 from penstock.engine.members.dimension import Dimension
-from penstock.engine.members.known_tags import Known
 from penstock.engine.members.lineage import Demand, Lineage, Tags
+from penstock.engine.members.row_tags import RowTags
 from penstock.engine.panes.pane_aggregate import PaneAggregate, Progressions
 from penstock.engine.panes.pane_lanes import Extremes
 from penstock.engine.restoring.in_order import Disorder
@@ -30,8 +29,8 @@ from penstock.engine.restoring.restorable import restorable
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.store import TextColumn
 from penstock.engine.selects.shared_select import SharedSelect
-from penstock.engine.windows.tell_partitions import PartitionTeller
-from penstock.engine.windows.tell_ranges import RangeTeller
+from penstock.engine.windows.partition_changes import PartitionChanges
+from penstock.engine.windows.range_changes import RangeChanges
 
 
 @functools.cache
@@ -131,13 +130,13 @@ def said_of(one: Any) -> Any:
         (Progressions, lambda one: True, put("_pairs", [(5, 5)])),
         (SharedSelect, lambda one: one._delivering.index, put("_delivering.filed", lambda one: one * 2)),
         (SharedSelect, lambda one: one._delivering.index, put("_lineage", Lineage(()))),
-        (RangeTeller, lambda one: one._hop_lanes, put("_hop_lanes.0.demand.low", longer)),
-        (RangeTeller, lambda one: one._hop_lanes, put("_hop_lanes.0.demand.bits", lambda one: one[:0])),
-        (PartitionTeller, WITH_ROWS, put("_places.live", 1 << 40, 0)),
-        (PartitionTeller, WITH_ROWS, put("_ts.end", lambda one: one - 1)),
-        (PartitionTeller, WITH_ROWS, put("_gone", 99)),
-        (PartitionTeller, WITH_ROWS, lambda one: one._left.append(np.array([1 << 40]))),
-        (PartitionTeller, WITH_ROWS, put("_windows", lambda one: one[1:])),
+        (RangeChanges, lambda one: one._hop_lanes, put("_hop_lanes.0.demand.low", longer)),
+        (RangeChanges, lambda one: one._hop_lanes, put("_hop_lanes.0.demand.bits", lambda one: one[:0])),
+        (PartitionChanges, WITH_ROWS, put("_places.live", 1 << 40, 0)),
+        (PartitionChanges, WITH_ROWS, put("_ts.end", lambda one: one - 1)),
+        (PartitionChanges, WITH_ROWS, put("_gone", 99)),
+        (PartitionChanges, WITH_ROWS, lambda one: one._left.append(np.array([1 << 40]))),
+        (PartitionChanges, WITH_ROWS, put("_windows", lambda one: one[1:])),
         (PaneAggregate, SAYS, lambda one: put("there", longer)(said_of(one))),
         (PaneAggregate, SAYS, lambda one: put("value", lambda two: two[:0])(said_of(one))),
         (PaneAggregate, lambda one: one.members, put("_promised", 1 << 62, 0)),
@@ -197,7 +196,7 @@ def test_what_texts_were_said_is_looked_at() -> None:
 def test_tags_are_those_of_their_lineage() -> None:
     lineage = one_of(Lineage, filters(), lambda one: one.dimensions and one.words)
     tags = Tags(np.zeros((len(lineage.dimensions), 3), np.int32), np.zeros((lineage.words, 3), np.int64))
-    known = Known(lineage, tags)
+    known = RowTags(lineage, tags)
     known._check_restored()
     tags._check_restored()
     batch = Batch(np.arange(3), [])
@@ -208,7 +207,7 @@ def test_tags_are_those_of_their_lineage() -> None:
         with pytest.raises(Disorder):
             known._check_restored()
     with pytest.raises(Disorder):
-        Known(lineage, Tags(tags.leaves[:0], tags.words))._check_restored()
+        RowTags(lineage, Tags(tags.leaves[:0], tags.words))._check_restored()
     with pytest.raises(Disorder):
         Tags(tags.leaves, tags.words[:, 1:])._check_restored()
     batch.known = known.take(slice(1))
@@ -218,15 +217,6 @@ def test_tags_are_those_of_their_lineage() -> None:
     for demand in (Demand(low, low[:, 1:], np.zeros((2, 1), int)), Demand(low, low, np.zeros((3, 1), int))):
         with pytest.raises(Disorder):
             demand._check_restored()
-
-
-def test_places_are_those_of_the_pairs() -> None:
-    pairs = Batch(np.arange(3), [])
-    Held((np.arange(3), None), pairs)._check_restored()
-    Held((np.arange(3), np.arange(3)), None)._check_restored()
-    for wrong in (Held((np.arange(2), None), pairs), Held((np.arange(2), np.arange(3)), None)):
-        with pytest.raises(Disorder):
-            wrong._check_restored()
 
 
 def test_what_was_in_the_midst_is_dropped() -> None:

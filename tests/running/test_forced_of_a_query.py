@@ -9,8 +9,8 @@ import pytest
 from oracle import rows_of
 
 import penstock
-from penstock.engine.join_forms.group import Group
-from penstock.engine.running.pipeline import Part
+from penstock.engine.join_forms.shared_join import SharedJoin
+from penstock.engine.running.pipeline import SubPlan
 from penstock.options import KNOWN
 
 STREAMS = "; ".join(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v BIGINT)" for name in "ab")
@@ -52,9 +52,9 @@ def push(engine: penstock.Engine, first: int, last: int) -> None:
             engine.push(stream, {"ts": times, **columns})
 
 
-def group_of(query: penstock.Query) -> Group:
+def group_of(query: penstock.Query) -> SharedJoin:
     """The first join that it reads, however deep."""
-    parts: list[Part] = [query._pipeline]
+    parts: list[SubPlan] = [query._pipeline]
     for part in parts:
         if part.joins:
             return next(iter(part.joins.values()))[0]

@@ -133,7 +133,7 @@ def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
         assert engine._runtime.is_replanned(query.name)
         query.drop()
     runtime = engine._runtime
-    assert not runtime.parts and not runtime.groups and not runtime._owners
+    assert not runtime.parts and not runtime.shared_joins and not runtime._owners
     assert all(not stream.output.queues for stream in runtime.streams.values())
 
 

@@ -16,7 +16,7 @@ def test_rows_that_live_shorter_from_now_on_are_taken_from_their_shelf() -> None
         push(engine, {ts: ts % 2})
     engine.query(f"{PAIRS} WHERE x.v = 1 WINDOW 100 us")
     engine.query(f"{PAIRS} WINDOW 5 us")
-    (group,) = engine._runtime.groups.values()
+    (group,) = engine._runtime.shared_joins.values()
     left, _ = group.form.join.sides
     engine.advance(5)
     assert [len(shelf) for shelf in left.shelves] == [4]

@@ -23,7 +23,7 @@ from test_shared_select import CONDITIONS, DECLARE, FAILING, SCHEMA
 import penstock
 from penstock.engine.expressions import functions
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
-from penstock.engine.windows import tell_ranges, window_lanes, window_store
+from penstock.engine.windows import range_changes, window_lanes, window_store
 from penstock.engine.windows.window_store import WindowStore
 from penstock.query import EPOCH, NEVER
 
@@ -151,7 +151,7 @@ def cramped(draw: Any, stack: ExitStack) -> None:
         "STEP_ROWS": draw(st.sampled_from([1, 4, 32_768])),
     }
     for name, value in limits.items():
-        module = next(one for one in (window_lanes, tell_ranges, window_store) if hasattr(one, name))
+        module = next(one for one in (window_lanes, range_changes, window_store) if hasattr(one, name))
         stack.enter_context(mock.patch.object(module, name, value))
 
 
@@ -325,8 +325,8 @@ def test_nothing_comes_below_a_promise() -> None:
 
     member.output = mock.Mock(wraps=member.output, put=checked, promise=noted, queues=member.output.queues)
     with (
-        mock.patch.object(tell_ranges, "LEAST_CHANGES", 2),
-        mock.patch.object(tell_ranges, "MOST_CHANGES", 2),
+        mock.patch.object(range_changes, "LEAST_CHANGES", 2),
+        mock.patch.object(range_changes, "MOST_CHANGES", 2),
     ):
         for ts in range(0, 40, 4):
             count = 6

@@ -18,7 +18,7 @@ import penstock
 from penstock.engine.expressions.expression import Call, Column, Expression, Literal
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER
-from penstock.optimizer.share import arrange_joins
+from penstock.optimizer.share import lay_out_joins
 from penstock.optimizer.share.selection import Selection
 
 STRATEGIES = ["auto", "mem-opt", "cpu-opt", "pull-up", "push-down", "chain", "chain-cpu"]
@@ -316,7 +316,7 @@ def test_costs_at_measured_rates_stand_beside_the_estimates(sharing: str) -> Non
 
 def test_a_chain_with_merged_slices_is_priced_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the one that has a slice for every window, which keeps fewer rows."""
-    monkeypatch.setattr(arrange_joins, "cheapest_chain_by_row", lambda number, costs: (number,))
+    monkeypatch.setattr(lay_out_joins, "cheapest_chain_by_row", lambda number, costs: (number,))
     engine = start("chain-cpu", TRIO)
     (group,) = plan_of(engine)["groups"]
     costs = group["costs"]

@@ -22,7 +22,7 @@ def copies(kind, left, right):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def run_tally(  # type: ignore[no-untyped-def]
+def run_set_operation(  # type: ignore[no-untyped-def]
     slot, sign, side, events, point_slot, point_until, points, counts, kind, target
 ):  # fmt: skip
     """Count rows per slot and side, and at each point say how many copies there should be.

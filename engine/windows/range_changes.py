@@ -33,7 +33,7 @@ FEW_LANES = 8  # whose changes are put into order for each
 FEW_CHANGES = 16_384  # of all members, told in one go
 
 
-class RangeTeller:
+class RangeChanges:
     """Of the members with RANGE windows."""
 
     def __init__(self, rows: StreamRows, told: int) -> None:

@@ -21,7 +21,7 @@ from .lineage import Failure, Lineage, Tags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class RowTags:
     """Tags of rows, by a lineage."""
 
     lineage: Lineage
@@ -38,8 +38,8 @@ class Known:
         for one, count in zip(leaves, counts, strict=True):
             within(one, 0, count, "leaves of rows")
 
-    def take(self, positions: NDArray | slice) -> Known:
-        return Known(self.lineage, self.tags.take(positions))
+    def take(self, positions: NDArray | slice) -> RowTags:
+        return RowTags(self.lineage, self.tags.take(positions))
 
     def by(
         self, lineage: Lineage, column: Callable[[int], pa.Array], length: int, is_past: bool = False
@@ -50,7 +50,7 @@ class Known:
         """
         return lineage.carry(self.lineage, self.tags, column, length, is_past)
 
-    def joined(self, batches: Sequence[Batch]) -> Known | None:
+    def joined(self, batches: Sequence[Batch]) -> RowTags | None:
         """Of all rows of some batches by this lineage: what was not tagged is now; None if that fails."""
         tags = []
         for batch in batches:
@@ -58,7 +58,7 @@ class Known:
             if failures:
                 return None
             tags.append(more)
-        return Known(self.lineage, merged(tags))
+        return RowTags(self.lineage, merged(tags))
 
 
 def tags_of(batch: Batch, lineage: Lineage) -> tuple[Tags, list[Failure]]:
@@ -69,9 +69,9 @@ def tags_of(batch: Batch, lineage: Lineage) -> tuple[Tags, list[Failure]]:
     return known.by(lineage, batch.column, batch.length)
 
 
-def known_of(batch: Batch) -> Known | None:
+def known_of(batch: Batch) -> RowTags | None:
     """What came with a batch: tags, if anything."""
-    return cast("Known | None", batch.known)
+    return cast("RowTags | None", batch.known)
 
 
 def tagged(batch: Batch, lineage: Lineage) -> Batch:
@@ -82,7 +82,7 @@ def tagged(batch: Batch, lineage: Lineage) -> Batch:
     if failures:
         return batch
     known = batch.with_columns(batch.lazy_columns)
-    known.known = Known(lineage, tags)
+    known.known = RowTags(lineage, tags)
     return known
 
 

@@ -22,7 +22,7 @@ from penstock.engine.members.member import Member
 from penstock.engine.restoring.in_order import expect, within
 
 
-class SliceTally:
+class SliceCounts:
     """Counters between the ends of slices and windows."""
 
     _owned: ClassVar[tuple[str, ...]] = ("counts",)
@@ -53,8 +53,8 @@ class SliceTally:
             self.counts[:] = 0
             for (member, counters), pairs in zip(self._takers, found, strict=True):
                 member.found += pairs
-                counters.rows_in += pairs
-                counters.rows_out += pairs
+                counters.took(pairs)
+                counters.gave(pairs)
 
     def _check(self) -> None:
         assert bool((self.counts >= 0).all()), "fewer than no pairs"

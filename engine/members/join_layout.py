@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LifetimeCut:
     """Of the rows of `side`, only those whose lifetime is above `above` and at most `up_to` take part.
 
     sizes: how long rows are kept, left and right.
@@ -19,7 +19,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class JoinLayout:
     """`by_lifetime`: a row stays as long as some query needs it; else all stay for the longest window.
 
     indexes: kind of index on the left and on the right.
@@ -35,7 +35,7 @@ class Arrangement:
     ends: tuple[tuple[int, ...] | None, ...] = (None, None)
     by_lifetime: bool = True
     routed: bool = False
-    part: Part | None = None
+    part: LifetimeCut | None = None
     by_key: bool = False
     apart: bool = False
     is_numbered: bool = False

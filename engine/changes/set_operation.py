@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.flow.known_time import KnownTime, Learning
+from penstock.engine.flow.heard_time import HeardTime, Learning
 from penstock.engine.flow.operator import Counters, pass_time_until
 from penstock.engine.flow.queue import Outlet, Queue, bound_of
-from penstock.engine.kernels.changes import tally as kernels
-from penstock.engine.plan.plan import TallyNode
+from penstock.engine.kernels.changes import set_operation as kernels
+from penstock.engine.plan.plan import SetOperationNode
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, concatenate
@@ -29,7 +29,7 @@ from penstock.engine.rows.types import SqlType
 
 from .argument import NO_BYTES, Argument, grown
 from .group_by import BURST_BYTES
-from .groups import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, Groups
+from .group_table import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, GroupTable
 
 KINDS = {
     ("distinct", False): kernels.DISTINCT,
@@ -42,14 +42,14 @@ KINDS = {
 MAX_ROWS = MAX_EVENTS
 
 
-class Tally:
+class SetOperator:
     """Takes what all inputs promise, in time order."""
 
     _owned: ClassVar[tuple[str, ...]] = ("_counts", "_said", "_target")
 
     def __init__(
         self,
-        node: TallyNode,
+        node: SetOperationNode,
         queues: tuple[Queue, ...],
         types: Sequence[SqlType],
         name: str,
@@ -60,7 +60,7 @@ class Tally:
         self.output = Outlet(min(queue.punctuation for queue in queues))
         self.counters = Counters()
         self._kind = KINDS[node.kind, node.all]
-        self._known = KnownTime(learning, queues)
+        self._known = HeardTime(learning, queues)
         self._types = tuple(types)
         self._forget()
 
@@ -69,7 +69,7 @@ class Tally:
 
     def _forget(self) -> None:
         """Begin with nothing in mind."""
-        self._groups = Groups(self._types)
+        self._groups = GroupTable(self._types)
         self._side = Argument(0, SqlType.BIGINT)
         self._counts = np.zeros((0, 2), np.int64)
         self._said = np.zeros(0, np.int64)
@@ -112,7 +112,7 @@ class Tally:
         self._side.row_codes, self._side.valid = (frozen(side),), NO_BYTES
         self._groups.begin(batch, known)
         if batch is not None:
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
 
     def _run(self) -> None:
         groups = self._groups
@@ -129,7 +129,7 @@ class Tally:
             if len(self.inputs) > 1:
                 self._side.run(changes, groups.entries)
                 side = self._side.codes[0]
-            kernels.run_tally(
+            kernels.run_set_operation(
                 changes.slot, changes.sign, side, changes.count, changes.point_slot, changes.point_until,
                 changes.points, self._counts, self._kind, self._target,
             )  # fmt: skip
@@ -141,7 +141,7 @@ class Tally:
             self._target, self._said, ts, sign, key,
         )  # fmt: skip
         if count:
-            self.counters.rows_out += count
+            self.counters.gave(count)
             self.output.put(Batch(ts[:count], groups.keys(key[:count]), sign[:count]))
         if self._at_point == changes.points:
             self._changes = None
@@ -182,4 +182,4 @@ class Tally:
         within(kept[self._side._kept_valid[0] != 0], 0, 2, "inputs")
         for codes in self._side.row_codes:
             within(codes, 0, 2, "inputs")
-        expect(self._kind in KINDS.values(), "a kind of tally")
+        expect(self._kind in KINDS.values(), "a kind of set operation")

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Meetings:
+class MatchCounts:
     """met: pairs with equal keys; kept: those that satisfy the rest of the condition; tried: all pairs."""
 
     met: float = 0.0
     kept: float = 0.0
     tried: float = 0.0
 
-    def since(self, before: Meetings | None) -> Meetings:
+    def since(self, before: MatchCounts | None) -> MatchCounts:
         """What has been added."""
-        then = before or Meetings()
-        return Meetings(self.met - then.met, self.kept - then.kept, self.tried - then.tried)
+        then = before or MatchCounts()
+        return MatchCounts(self.met - then.met, self.kept - then.kept, self.tried - then.tried)
 
     def try_changes(self, rows: tuple[int, int], changed: tuple[int, int]) -> None:
         """So many rows of each side come or leave, and pairs with either; rows: all, with those."""

@@ -64,7 +64,7 @@ class Changes:
     point_key: NDArray
 
 
-class Groups:
+class GroupTable:
     """`run` gives changes until `is_done`; then `begin` with the next batch."""
 
     _owned: ClassVar[tuple[str, ...]] = (

@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.indexes.build import NO_INDEX
-from penstock.engine.members.known_tags import Known
 from penstock.engine.members.lineage import Lineage, Tags
+from penstock.engine.members.row_tags import RowTags
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.rows.window import FOREVER
@@ -41,7 +41,7 @@ class LetGo(NamedTuple):
     arrays: list[pa.Array]
 
 
-class RowsApart:
+class PartitionRows:
     """Rows by place, on a shelf of their own."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class RowsApart:
         if shelf is None:
             return False
         columns = dict(zip(side.columns, rows_on(shelf).arrays, strict=True))
-        nothing = Known(Lineage([None]), Tags(*(np.empty((0, len(shelf)), kind) for kind in TAGS)))
+        nothing = RowTags(Lineage([None]), Tags(*(np.empty((0, len(shelf)), kind) for kind in TAGS)))
         tags, _ = nothing.by(side.tagged_by, columns.__getitem__, len(shelf), is_past=True)
         shelf.tag(list(tags.leaves), list(tags.words), [])
         side.shelves.append(shelf)

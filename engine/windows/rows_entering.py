@@ -16,7 +16,7 @@ from penstock.engine.flow.queue import Outlet, Queue, instants_of
 from penstock.engine.plan.plan import WindowNode
 
 
-class EnterWindow(Stateless):
+class RowsEntering(Stateless):
     """Drops rows displaced at their own instant."""
 
     def __init__(self, node: WindowNode, queue: Queue, name: str) -> None:
@@ -31,9 +31,9 @@ class EnterWindow(Stateless):
         queue = self.inputs[0]
         batch = queue.take(instants_of(self.inputs, quantum), False)
         if batch is not None:
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             come = np.searchsorted(batch.ts, batch.ts, side="right")
             rows = np.flatnonzero(np.arange(batch.length) >= come - self._size)
-            self.counters.rows_out += len(rows)
+            self.counters.gave(len(rows))
             self.output.put(batch if len(rows) == batch.length else batch.take(rows))
         return pass_time(self.inputs, self.output) or batch is not None

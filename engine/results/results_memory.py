@@ -101,7 +101,7 @@ class WaitingRows:
             self.rows = self._finish(self.rows)
 
 
-class HeldMemory:
+class ResultsMemory:
     """Views and arrays that are held by results, by their id."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class HeldMemory:
 
     def __getstate__(self) -> dict[str, object]:
         """Of a checkpoint copies of all results are a part, which hold nothing."""
-        return HeldMemory().__dict__
+        return ResultsMemory().__dict__
 
     def _check(self) -> None:
         assert not self._stored.keys() & self._left.keys(), "an array both stored and left"

@@ -6,13 +6,13 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from penstock.engine.chain.chain import ChainGroup
-from penstock.engine.join_forms.group import Group
-from penstock.engine.join_forms.loose_form import LooseForm
-from penstock.engine.members.arrangement import Part
+from penstock.engine.join_forms.shared_join import SharedJoin
+from penstock.engine.join_forms.together_or_apart import TogetherOrApart
+from penstock.engine.members.join_layout import LifetimeCut
 from penstock.engine.members.member import Member
 from penstock.engine.shelves.side import Side
 
-from .load import is_by_rows, seconds
+from .join_load import is_by_rows, seconds
 from .sharing_words import write_size
 
 
@@ -22,19 +22,19 @@ class Layout:
     Ages are in rows where windows of a side are ROWS windows, else in microseconds.
     """
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self.members = group.members
-        self.sides = sides_of(group)
+    def __init__(self, shared_join: SharedJoin) -> None:
+        self.shared_join = shared_join
+        self.members = shared_join.members
+        self.sides = sides_of(shared_join)
         self.by_rows = is_by_rows(self.members, 0), is_by_rows(self.members, 1)
         """By side: whether ages are in rows."""
-        self.is_chain = isinstance(group.form, ChainGroup)
-        arrangements = [join.arrangement for join in group.joins]
-        self.parts: list[Part] = [one.part for one in arrangements if one.part is not None]
-        form = group.form
-        self.is_apart = isinstance(form, LooseForm) and form.is_apart
+        self.is_chain = isinstance(shared_join.form, ChainGroup)
+        layouts = [join.layout for join in shared_join.joins]
+        self.parts: list[LifetimeCut] = [one.part for one in layouts if one.part is not None]
+        form = shared_join.form
+        self.is_apart = isinstance(form, TogetherOrApart) and form.is_apart
         """Whether each query has a join for now."""
-        self.keeps_all = not self.is_chain and not self.parts and not arrangements[0].by_lifetime
+        self.keeps_all = not self.is_chain and not self.parts and not layouts[0].by_lifetime
         """Whether all rows are kept for the longest window."""
         self.ends = self._ends(0), self._ends(1)
         self.noun = "part" if self.parts else "slice"
@@ -42,13 +42,13 @@ class Layout:
     def _ends(self, number: int) -> list[int]:
         """Where the slices of a side end, ascending, the last at the longest window."""
         longest = self.longest(number)
-        form = self.group.form
+        form = self.shared_join.form
         if self.keeps_all or self.parts:
             return [longest]
         if isinstance(form, ChainGroup):
             ends: Iterable[int] = [one.end for one in form.slices]
         else:
-            merged = self.group.joins[0].arrangement.ends[number]
+            merged = self.shared_join.joins[0].layout.ends[number]
             ends = {member.size(number) for member in self.members} if merged is None else merged
         return [*sorted(end for end in ends if end < longest), longest]
 
@@ -58,7 +58,7 @@ class Layout:
     @property
     def runs(self) -> str:
         """The strategy that runs, whatever was asked for."""
-        strategy = self.group.strategy
+        strategy = self.shared_join.strategy
         if self.is_chain or strategy in ("mem-opt", "cpu-opt"):
             return strategy
         if self.parts:
@@ -67,12 +67,12 @@ class Layout:
             return "unshared"
         if self.keeps_all:
             return "pull-up"
-        return "mem-opt" if self.group.joins[0].arrangement.ends == (None, None) else "cpu-opt"
+        return "mem-opt" if self.shared_join.joins[0].layout.ends == (None, None) else "cpu-opt"
 
     @property
     def slice_ends(self) -> list[float] | None:
         """Where slices of a chain that may be merged end, in seconds; those of ROWS windows are never."""
-        form = self.group.form
+        form = self.shared_join.form
         if self.runs != "chain-cpu" or not isinstance(form, ChainGroup):
             return None
         if any(self.by_rows):
@@ -104,7 +104,7 @@ class Layout:
         return f"{text} of {of}{until if is_inside else ''}"
 
 
-def sides_of(group: Group) -> tuple[Side, Side]:
+def sides_of(shared_join: SharedJoin) -> tuple[Side, Side]:
     """Left and right of a join at work; of a join in parts, those of its first part."""
-    group.refresh()
-    return group.form.sides if isinstance(group.form, ChainGroup) else group.joins[0].sides
+    shared_join.refresh()
+    return shared_join.form.sides if isinstance(shared_join.form, ChainGroup) else shared_join.joins[0].sides

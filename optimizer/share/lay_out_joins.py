@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.band import EQUALITY
@@ -32,7 +32,7 @@ from penstock.optimizer.plan.choose_index import better_index, choose_index
 
 from .chain_cost import Given, chain_edge_costs, path_cost
 from .cheapest_chain import cheapest_chain_by_row
-from .load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
+from .join_load import Ends, ends_in_seconds, ends_in_units, still_there, workload_of
 from .sharing_cost import cpu_opt_ends, dealing_cores, estimate_strategies
 from .workload import Workload
 
@@ -51,7 +51,7 @@ ENTER_BY_KEY = 0.5  # of the cost of finding pairs, below which they are counted
 LEAVE_BY_KEY = 0.8  # and above which they are found again
 
 
-class Arranger:
+class LayoutChooser:
     """Arranges the joins of an engine. `forced` are indexes of left and right, None where cost decides.
 
     Both these and `sharing` are for joins whose queries force nothing else.
@@ -67,7 +67,7 @@ class Arranger:
         self._apart: set[CommonJoin] = set()
         """Of which a join for each query was cheaper when that was last thought over."""
 
-    def __call__(self, join: WindowJoin) -> Arrangement:
+    def __call__(self, join: WindowJoin) -> JoinLayout:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
         sharing = self._strategy(join)
@@ -77,12 +77,12 @@ class Arranger:
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
         match sharing:
             case "pull-up" | "push-down":
-                return Arrangement(kinds, by_lifetime=False, routed=True)
+                return JoinLayout(kinds, by_lifetime=False, routed=True)
             case "cpu-opt" | "auto":
                 ends, is_apart = self._ends(join, kinds, seen, is_due)
-                return Arrangement(kinds, ends, by_key=by_key, apart=is_apart)
+                return JoinLayout(kinds, ends, by_key=by_key, apart=is_apart)
             case _:
-                return Arrangement(kinds, by_key=by_key)
+                return JoinLayout(kinds, by_key=by_key)
 
     def estimate(self, join: WindowJoin) -> JoinEstimate:
         """What is known of a join: measured, where enough rows have come."""
@@ -123,14 +123,14 @@ class Arranger:
         if join.common.condition != EQUALITY or not roster.counting.all() or any(self._indexes(join)):
             return False
         if not seen.measured:
-            return join.arrangement.by_key
+            return join.layout.by_key
         found = counted = 0.0
         for side, direction in zip(join.sides, (seen.by_right, seen.by_left), strict=True):
             slices = len(np.unique(roster.sizes[side.number]))
             counters = slices * (side.leaf_counts[0] if side.leaf_counts else 1)
             found += direction_cost("hash", direction, weights)
             counted += key_count_cost(direction, slices, counters, weights)
-        return counted < found * (LEAVE_BY_KEY if join.arrangement.by_key else ENTER_BY_KEY)
+        return counted < found * (LEAVE_BY_KEY if join.layout.by_key else ENTER_BY_KEY)
 
     def _ends(
         self, join: WindowJoin, kinds: tuple[str, str], seen: JoinEstimate, is_due: bool
@@ -141,7 +141,7 @@ class Arranger:
         """
         if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW, False
-        now = still_there(join.arrangement.ends, join.roster)
+        now = still_there(join.layout.ends, join.roster)
         is_auto = self._strategy(join) == "auto"
         if is_auto and not is_due:
             return now, False
@@ -166,15 +166,15 @@ class Arranger:
                 return now, is_apart
         return merged, is_apart
 
-    def _after_first_look(self, join: WindowJoin, seen: JoinEstimate) -> Arrangement:
+    def _after_first_look(self, join: WindowJoin, seen: JoinEstimate) -> JoinLayout:
         """Only what would be far too slow is changed so soon: pairs that are found for nobody."""
         if self._strategy(join) != "auto" or not seen.measured or not may_run_apart(join):
-            return join.arrangement
+            return join.layout
         load = workload_of(join.members, join.sides, seen)
         names = ("mem-opt", "unshared")
-        costs = estimate_strategies(load, self._weights, join.arrangement.indexes, None, None, names)
+        costs = estimate_strategies(load, self._weights, join.layout.indexes, None, None, names)
         is_apart = self._is_better_apart(join.common, load, costs)
-        return replace(join.arrangement, apart=is_apart)
+        return replace(join.layout, apart=is_apart)
 
     def _is_better_apart(self, common: CommonJoin, load: Workload, costs: dict[str, StrategyCost]) -> bool:
         """Whether a join for each query costs clearly less than one that deals out what it finds."""

@@ -27,17 +27,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.engine.flow.queue import Queue, nobody
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import CommonJoin
 from penstock.engine.rows.types import SqlType
 from penstock.engine.shelves.coverage import note_coverage
 from penstock.engine.shelves.member_index import index_members
+from penstock.engine.shelves.next_rows import next_rows
 from penstock.engine.shelves.side import Side
 from penstock.engine.shelves.stored_rows import StoredRows
 from penstock.engine.shelves.stored_side import adopt, forget_memory, rearrange
-from penstock.engine.shelves.take_rows import take_rows
 
 from .direction import Direction, set_out
 from .members_join import MembersJoin
@@ -61,7 +61,7 @@ class WindowJoin(MembersJoin):
         types: tuple[Sequence[SqlType], Sequence[SqlType]],
         queues: tuple[Queue, Queue],
         name: str,
-        arrange: Callable[[WindowJoin], Arrangement],
+        choose_layout: Callable[[WindowJoin], JoinLayout],
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
         """`arrange` says how rows should be kept, given the members and what was measured so far."""
@@ -73,10 +73,10 @@ class WindowJoin(MembersJoin):
             Side(0, common.left, types[0], queues[0], bands[0]),
             Side(1, common.right, types[1], queues[1], bands[1]),
         )
-        self.arrangement = Arrangement(("scan", "scan"))
+        self.layout = JoinLayout(("scan", "scan"))
         self.part_ways: Callable[[], None] = nobody
         """Called between batches if there should be several joins."""
-        self._arrange = arrange
+        self._choose_layout = choose_layout
         self._instants = any(side.by_place for side in self.sides)
         """Whether rows are worked when their instants are over, and not before."""
         self.is_due = False
@@ -116,10 +116,10 @@ class WindowJoin(MembersJoin):
                 side.note_failed(predicate, last)
 
     def move_to(
-        self, queues: tuple[Queue, Queue], name: str, arrange: Callable[[WindowJoin], Arrangement]
+        self, queues: tuple[Queue, Queue], name: str, choose_layout: Callable[[WindowJoin], JoinLayout]
     ) -> None:
         """Go on with what comes by other queues; nobody else has joins over the same rows any more."""
-        self.inputs, self.name, self._arrange = queues, name, arrange
+        self.inputs, self.name, self._choose_layout = queues, name, choose_layout
         for side, queue in zip(self.sides, queues, strict=True):
             side.queue = queue
             forget_memory(side)
@@ -141,35 +141,35 @@ class WindowJoin(MembersJoin):
         if self.is_due:
             for side in self.sides:
                 side.look()
-        arrangement = self._arrange(self)
+        layout = self._choose_layout(self)
         self._is_put_off = self._is_put_off and not self.is_due
         self.is_first_look = False
-        if not self._is_stale and arrangement.apart:  # others are about to take over
-            self.arrangement = replace(self.arrangement, apart=True)
+        if not self._is_stale and layout.apart:  # others are about to take over
+            self.layout = replace(self.layout, apart=True)
             return
-        if not self._is_stale and arrangement == self.arrangement:
+        if not self._is_stale and layout == self.layout:
             return
         self._is_stale = False
-        self.arrangement = arrangement
+        self.layout = layout
         self.settle()
         roster = self.roster
         new = [member for member in self.members if member.is_new]
-        must_move = [side.prepare(roster, new, self.arrangement) for side in self.sides]
+        must_move = [side.prepare(roster, new, self.layout) for side in self.sides]
         counted, delivered = roster.take(roster.counting), roster.take(~roster.counting)
         whole = index_members(roster, self.sides)
         indexes = whole, whole
         if len(counted) and len(delivered):
             indexes = index_members(counted, self.sides), index_members(delivered, self.sides)
-        self._counter.refresh(roster, counted, indexes[0], whole, arrangement)
-        self._giver.refresh(delivered, indexes[1], whole, arrangement)
+        self._counter.refresh(roster, counted, indexes[0], whole, layout)
+        self._giver.refresh(delivered, indexes[1], whole, layout)
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
             shelf.key_counts = None  # rows move, and slices end elsewhere
-        part = self.arrangement.part
+        part = self.layout.part
         note_coverage(roster, self.sides, self._now, is_whole=part is None)
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
         if part is not None:
             others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)
-        for side, must, kind in zip(self.sides, must_move, self.arrangement.indexes, strict=True):
+        for side, must, kind in zip(self.sides, must_move, self.layout.indexes, strict=True):
             other = others.get(side.number)
             side.query_index = whole if other is None else index_members(other, self.sides)
             if kind != side.index_kind:
@@ -196,7 +196,7 @@ class WindowJoin(MembersJoin):
 
     def step(self, quantum: int) -> bool:
         self.refresh()
-        if self.arrangement.apart and not self._working:
+        if self.layout.apart and not self._working:
             self.part_ways()
             return True
         if not self._working and not self._begin(min(quantum, STEP_ROWS)):
@@ -220,14 +220,14 @@ class WindowJoin(MembersJoin):
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
         rows = rows if self._was_seen else min(rows, FIRST_ROWS)
-        taken, self._faults = take_rows(
+        taken, self._faults = next_rows(
             self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
         )
         if taken[0] is None and taken[1] is None:
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
             side.arrive(examined)
-            self.counters.rows_in += 0 if examined is None else examined.batch.length
+            self.counters.took(0 if examined is None else examined.batch.length)
         for side in self.sides:
             side.silence()
         set_out(self._directions, self.sides, self._counter.is_by_age)

@@ -18,10 +18,10 @@ from .plan import (
     PaneAggregateNode,
     PlanNode,
     SelectNode,
+    SetOperationNode,
     SourceNode,
     StoredWindowNode,
     TableNode,
-    TallyNode,
     UnionNode,
     WholeTableNode,
     WholeWindowNode,
@@ -38,9 +38,9 @@ def is_known(node: PlanNode, standing: bool = False) -> bool:
             return not node.whole
         case PaneAggregateNode():
             return node.emit == "delta"
-        case AggregateNode() | TallyNode() | ChangeJoinNode() if node.whole is not None:
+        case AggregateNode() | SetOperationNode() | ChangeJoinNode() if node.whole is not None:
             return False  # whole answers, of which nothing is kept
-        case AggregateNode() | TallyNode():
+        case AggregateNode() | SetOperationNode():
             return True
         case ExpireNode():
             return is_known(node.input, True)
@@ -63,7 +63,7 @@ def is_whole(node: PlanNode) -> bool:
     """Whether a part gives its whole answer at every boundary, so that whoever comes later misses nothing."""
     if skips_hops(node):
         return False
-    if isinstance(node, AggregateNode | TallyNode | ChangeJoinNode):
+    if isinstance(node, AggregateNode | SetOperationNode | ChangeJoinNode):
         return node.whole is not None
     return isinstance(node, WholeWindowNode | WholeTableNode) or (
         isinstance(node, StoredWindowNode) and node.whole and not node.changed

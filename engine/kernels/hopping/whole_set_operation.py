@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.kernels.base.jit import kernel
-from penstock.engine.kernels.changes.tally import UNION, copies
+from penstock.engine.kernels.changes.set_operation import UNION, copies
 
 
 @kernel

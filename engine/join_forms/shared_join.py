@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import Outlet, Queue, nobody
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, MemberNode
 from penstock.engine.rows.types import SqlType
 
-from .arrange import Arrange
+from .choose_layout import ChooseLayout
 from .join_maker import JoinMaker
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class FusedForm:
 
 
 @dataclass(eq=False)
-class Group:
+class SharedJoin:
     """A common join at work, and where its streams are tapped."""
 
     name: str
@@ -103,7 +103,7 @@ def build_form(
     types: tuple[Sequence[SqlType], Sequence[SqlType]],
     queues: tuple[Queue, Queue],
     name: str,
-    arrange: Arrange,
+    choose_layout: ChooseLayout,
     on_failure: OnFailure,
     changed: Callable[[], None],
 ) -> Form:
@@ -114,17 +114,17 @@ def build_form(
         chain = ChainGroup(common, types, queues, name, on_failure, None, changed)
         if strategy != "chain":
             asked = chain.members, common, chain.sides, chain.head.rows_per_turn, chain.present_ends
-            chain.ends = partial(arrange.chain_ends, *asked)
+            chain.ends = partial(choose_layout.chain_ends, *asked)
         return chain
-    make = JoinMaker(common, types, queues, name, arrange, on_failure)
+    make = JoinMaker(common, types, queues, name, choose_layout, on_failure)
     if strategy == "push-down":
         from .push_down import PushDown
 
         return PushDown(make, changed)
     if strategy == "auto":
-        from .loose_form import LooseForm
+        from .together_or_apart import TogetherOrApart
 
-        return LooseForm(make, changed)
+        return TogetherOrApart(make, changed)
     return FusedForm(make.whole())
 
 

@@ -32,7 +32,7 @@ class Fault:
         return self.predicate is None or member.predicates[self.side] == self.predicate
 
 
-def take_rows(
+def next_rows(
     sides: Sequence[Side], inputs: Sequence[Queue], instants: bool, rows: int, is_first: bool = False
 ) -> tuple[list[Examined | None], list[Fault]]:
     """About `rows` rows of each input that all have reached, and what fails right after them.

@@ -28,7 +28,7 @@ Changes = tuple[NDArray, NDArray, NDArray]
 """Times and signs, and references to rows."""
 
 
-class RowsTeller:
+class RowsChanges:
     """Of the members with ROWS windows."""
 
     def __init__(self, rows: StreamRows, told: int) -> None:

@@ -19,7 +19,7 @@ from .queue import BEGINNING, Queue
 Learning = Literal["promises", "messages", "rows"]
 
 
-class KnownTime:
+class HeardTime:
     """What is known of the time; `ts` only grows."""
 
     __slots__ = ("_how", "_inputs", "ts")

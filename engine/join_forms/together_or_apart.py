@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import Queue
 from penstock.engine.flow.scheduler import QUANTUM_ROWS
-from penstock.engine.joins.join import WindowJoin
-from penstock.engine.members.arrangement import Arrangement
+from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.shelves.stored_rows import StoredRows, once
@@ -40,7 +40,7 @@ class JoinApart:
     member: Member
 
 
-class LooseForm:
+class TogetherOrApart:
     """Together at first."""
 
     def __init__(self, make: JoinMaker, changed: Callable[[], None]) -> None:
@@ -116,18 +116,18 @@ class LooseForm:
 
     def _together(self) -> WindowJoin:
         """A join for all, without members."""
-        join = self._make.whole(self._arrange_whole)
+        join = self._make.whole(self._lay_out_whole)
         join.part_ways = self._changed
         return join
 
-    def _arrange_whole(self, join: WindowJoin) -> Arrangement:
+    def _lay_out_whole(self, join: WindowJoin) -> JoinLayout:
         """Rows that were apart keep their places."""
-        return replace(self._make.arrange(join), is_numbered=self._rethought_at > 0)
+        return replace(self._make.choose_layout(join), is_numbered=self._rethought_at > 0)
 
     def _may_part(self) -> bool:
         """Part if that is what the join of all members says; True if so."""
         self._join.refresh()
-        if self._join.is_working or not self._join.arrangement.apart:
+        if self._join.is_working or not self._join.layout.apart:
             return False
         self._part()
         return True
@@ -149,10 +149,10 @@ class LooseForm:
     def _open(self, member: Member, former: WindowJoin, rows: Sequence[StoredRows | None]) -> JoinApart:
         """The join of a member, which goes on where that of all was, with these rows."""
         left, right = (Queue(min(queue.frontier, queue.punctuation)) for queue in self._make.queues)
-        join = self._make.part(member.name, (left, right), self._arrange_part)
+        join = self._make.part(member.name, (left, right), self._lay_out_part)
         move(member, join)
         join.take_over(former, rows)
-        join.arrangement = replace(former.arrangement, apart=False)
+        join.layout = replace(former.layout, apart=False)
         return JoinApart(join, (left, right), member)
 
     def _leave(self, member: Member, split: Splitter) -> None:
@@ -173,13 +173,13 @@ class LooseForm:
             for side, lineage in zip(part.join.sides, split.lineages, strict=True):
                 remember(side, lineage)
 
-    def _arrange_part(self, join: WindowJoin) -> Arrangement:
+    def _lay_out_part(self, join: WindowJoin) -> JoinLayout:
         """How the join of one keeps its rows; and, less often, whether to stay apart."""
-        arrangement = self._make.arrange(join)
+        layout = self._make.choose_layout(join)
         is_time = join.is_due and sum(side.rows_in for side in join.sides) >= self._rethought_at
         if self._split is not None and is_time:
             self._split.is_stale = True
-        return replace(arrangement, is_numbered=True)
+        return replace(layout, is_numbered=True)
 
     # -- together again -----------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class LooseForm:
         """Let the one join that is left be that of all."""
         self._take_back(part)
         self._join = part.join
-        self._join.move_to(self._make.queues, self._make.name, self._arrange_whole)
+        self._join.move_to(self._make.queues, self._make.name, self._lay_out_whole)
         self._join.part_ways = self._changed
 
     def _merge(self) -> None:

@@ -1,7 +1,7 @@
 """DISTINCT, UNION, INTERSECT [ALL] and EXCEPT [ALL] of whole answers at each hop.
 
-In: one bag or two per hop.  Out: the rows of the answer, of each value as many as tally.py says.  Kept: no
-rows. The values of rows straight from a window are hashed once: their slots are kept by row number.
+In: one bag or two per hop.  Out: the rows of the answer, of each value as many as set_operation.py says.
+Kept: no rows. The values of rows straight from a window are hashed once: their slots are kept by row number.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from penstock.engine.changes.tally import KINDS
+from penstock.engine.changes.set_operation import KINDS
 from penstock.engine.flow.queue import Queue
-from penstock.engine.kernels.changes import tally as kinds
-from penstock.engine.kernels.hopping.whole_tally import keep_copies
+from penstock.engine.kernels.changes import set_operation as kinds
+from penstock.engine.kernels.hopping.whole_set_operation import keep_copies
 from penstock.engine.keys.key_slots import NO_SLOTS, KeySlots, SlotReader, tidy
-from penstock.engine.plan.plan import TallyNode
+from penstock.engine.plan.plan import SetOperationNode
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 
 from .whole_operator import WholeOperator, at_hop, chunks, forget_left, next_hop
 
 
-class WholeTally(WholeOperator):
+class WholeSetOperator(WholeOperator):
     """numbered: of each input, whether its batches come straight from a window."""
 
     def __init__(
         self,
-        node: TallyNode,
+        node: SetOperationNode,
         queues: tuple[Queue, ...],
         types: Sequence[SqlType],
         name: str,

@@ -29,7 +29,7 @@ from penstock.engine.rows.store import fixed_values
 from penstock.engine.rows.window import MAX_TS
 
 
-class Arrive:
+class RangeWindow:
     """Sets the ends of rows; see `ends`."""
 
     def __init__(
@@ -76,13 +76,13 @@ class Arrive:
             queue.put_back(batch.slice(stop, batch.length))
             batch = self.ends(batch.slice(0, stop))
             quantum -= batch.length
-            self.counters.rows_in += batch.length
+            self.counters.took(batch.length)
             ts, ets = hops.up(batch.ts), None if batch.ets is None else hops.up(batch.ets)
             batch = Batch(ts, batch.lazy_columns, None, ets)
             if ets is not None:
                 seen = np.flatnonzero(ts < ets)
                 batch = batch if len(seen) == batch.length else batch.take(seen)
-            self.counters.rows_out += batch.length
+            self.counters.gave(batch.length)
             output.put(batch)
             worked = True
         if queue.batches and queue.batches[0].ts[0] <= last:
@@ -95,8 +95,8 @@ class Arrive:
         while queue.batches and quantum > 0:
             batch = self.ends(queue.pop())
             quantum -= batch.length
-            self.counters.rows_in += batch.length
-            self.counters.rows_out += batch.length
+            self.counters.took(batch.length)
+            self.counters.gave(batch.length)
             self._tell(int(batch.ts[0]))
             self.output.put(batch)
             if self._due is not None and batch.ets is not None:
@@ -123,7 +123,7 @@ class Arrive:
         pass
 
 
-class Lifetime(Arrive):
+class Lifetime(RangeWindow):
     """Pairs of a join of two or more streams: each leaves when the first of its rows does.
 
     The last columns of the input, one for each stream, are the rows' own ts; they are not passed on.

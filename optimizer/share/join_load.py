@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.expressions.expression import Expression, conjuncts
-from penstock.engine.joins.join import WindowJoin
+from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.kernels.joins.deal import MAX_TAKERS, count_takers, find_takers
 from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from penstock.engine.joins.join import WindowJoin
-    from penstock.engine.members.arrangement import Arrangement
+    from penstock.engine.joins.window_join import WindowJoin
+    from penstock.engine.members.join_layout import JoinLayout
     from penstock.engine.members.member import Member
     from penstock.engine.plan.plan import CommonJoin
     from penstock.engine.shelves.side import Side
 
 
-class Arrange(Protocol):
+class ChooseLayout(Protocol):
     """Says how common joins should keep their rows, given their members and what was measured so far."""
 
-    def __call__(self, join: WindowJoin) -> Arrangement: ...
+    def __call__(self, join: WindowJoin) -> JoinLayout: ...
 
     def chain_ends(
         self,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from penstock.engine.rows.batch import View
 
 
-class PaddedView:
+class OuterView:
     """Row -1 is NULL."""
 
     __slots__ = ("_view",)

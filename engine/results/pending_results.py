@@ -3,7 +3,7 @@
 Pairs of a join come as row numbers, and stay that until somebody reads them: however many queries are given a
 pair, its columns are copied for those that are read. But numbers keep the memory alive that they refer to,
 also when the join has long dropped the rows. So where that is much more than the copies would be, they are
-copied (see held_memory.py).
+copied (see results_memory.py).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import pyarrow as pa
 from penstock.engine.rows.batch import Batch, Gather
 from penstock.engine.views.joined_batch import JoinedBatch
 
-from .held_memory import HeldMemory, WaitingRows
+from .results_memory import ResultsMemory, WaitingRows
 
 FEW_QUERIES = (
     16  # up to so many copy what they are given at once, while it is in the cache: they will be read
 )
 
 
-class KeptRows:
+class PendingResults:
     """Batches in the order they came; `finish` makes them what is given out."""
 
-    def __init__(self, finish: Callable[[Batch], pa.RecordBatch], memory: HeldMemory) -> None:
+    def __init__(self, finish: Callable[[Batch], pa.RecordBatch], memory: ResultsMemory) -> None:
         self._finish = finish
         self._memory = memory
         self._rows: list[pa.RecordBatch | WaitingRows] = []

@@ -5,7 +5,7 @@
     PARTITION BY k ROWS 2           +a1 at 3;  +b1 at 4;      +a2 at 5;  -a1 +a3 at 8     a2 is kept for it
 
 Here rows are known by their places in the stream, and their columns are wherever they are kept: on a shelf,
-or apart (rows_apart.py). In a hopping query boundaries are the instants (see hops.py), or each gives all
+or apart (partition_rows.py). In a hopping query boundaries are the instants (see hops.py), or each gives all
 rows, and rows are needed as of the last one. A row that the last window lets go is marked; when as many are
 marked as are not, those that are needed are numbered anew.
 """
@@ -28,7 +28,7 @@ from .stream_rows import StreamRows, Views
 from .window_member import WindowMember
 
 
-class PartitionTeller:
+class PartitionChanges:
     """Of the members with windows of partitions, whatever they are partitioned by."""
 
     def __init__(self, rows: StreamRows, told: int) -> None:
