@@ -64,7 +64,7 @@ class WindowJoin(MembersJoin):
         choose_layout: Callable[[WindowJoin], JoinLayout],
         on_failure: Callable[[Member, Exception], None],
     ) -> None:
-        """`arrange` says how rows should be kept, given the members and what was measured so far."""
+        """`choose_layout` says how rows should be kept, given the members and what was measured so far."""
         super().__init__(name, queues, on_failure)
         self.common = common
         band = common.condition
