@@ -17,7 +17,7 @@ from .choose_layout import ChooseLayout
 
 @dataclass(frozen=True, slots=True)
 class JoinMaker:
-    """Makes joins without members. `queues`, `name`, `choose_layout` and `on_failure` are those of the whole."""
+    """Makes joins without members; `queues`, `name`, `choose_layout`, `on_failure` are those of the whole."""
 
     common: CommonJoin
     types: tuple[Sequence[SqlType], Sequence[SqlType]]

@@ -82,8 +82,8 @@ class Runtime:
         scheduler: Scheduler | None = None,
         on_failure: Callable[[str], None] = nobody_told,
     ) -> None:
-        """`strategy`: the form of common joins whose queries force none; `choose_layout` says how one should keep
-        its rows.
+        """`strategy`: the form of common joins whose queries force none; `choose_layout` says how one should
+        keep its rows.
 
         `on_failure` is told the name of a query that was stopped by an error.
         """
