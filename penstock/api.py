@@ -57,6 +57,7 @@ class Engine:
         scheduler: Scheduler | None = None,
         panes: bool = True,
         multiway: bool = True,
+        evict: str = "key",
         deadlock_after_s: float = DEADLOCK_AFTER_S,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
@@ -67,6 +68,7 @@ class Engine:
         `late`: error or drop, what becomes of late rows of streams of which no query says so.
         `panes`: whether aggregates of hopping queries may be put together from panes.
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
+        `evict`: when rows of joins on ORDERED columns go: by key; or fifo, as the paper's buffers do.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
         from penstock.engine.running.runtime import Runtime
@@ -87,6 +89,7 @@ class Engine:
         check_option("optimize", optimize)
         check_seconds("deadlock_after_s", deadlock_after_s)
         check_option("late", late)
+        check_option("evict", evict)
         self._optimize = optimize
         self._late = late
         self._weights = weights or load()
@@ -94,6 +97,7 @@ class Engine:
         self._rates = Rates()
         self._panes = panes
         self._multiway = multiway
+        self._evict = evict
         arrange = Arranger(sharing, self._forced.index, self._rates, self._weights)
         self._runtime = Runtime(RunningClock(), sharing, arrange, scheduler, self._forget_lateness)
         self._catalog: Catalog = Catalog()
@@ -432,6 +436,7 @@ class Engine:
             "weights": self._forced_weights,
             "panes": self._panes,
             "multiway": self._multiway,
+            "evict": self._evict,
         }
 
     @property
@@ -508,6 +513,7 @@ class Engine:
                 panes=self._panes,
                 multiway=self._multiway,
                 owner=form.owner,
+                evict=self._evict,
             )
             return replace(planned, node=share_selects(share_joins(planned.node, form), form.owner))
         except RecursionError:
@@ -587,6 +593,11 @@ class Engine:
                 ahead=relation.ahead,
                 idle_us=relation.idle_us,
                 units=units,
+                ordered=tuple(
+                    (place, column.order)
+                    for place, column in enumerate(relation.columns)
+                    if column.order is not None
+                ),
             )
             self._runtime.add_stream(schema)
             self._judge_lateness(relation.name)

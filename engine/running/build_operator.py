@@ -6,7 +6,7 @@ Each kind is imported when it is first asked for: a query that does without star
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from penstock.engine.flow.known_time import Learning
 from penstock.engine.flow.operator import Operator
@@ -19,6 +19,7 @@ from penstock.engine.plan.plan import (
     ExpireNode,
     HopDeltaNode,
     LifetimeNode,
+    OrderedJoinNode,
     PlanNode,
     SelectNode,
     StoredWindowNode,
@@ -31,6 +32,9 @@ from penstock.engine.windows.arrive import Arrive, Lifetime
 
 Approach = Literal["promises", "ita", "nta", "time-message", "piggyback"]
 """How a query hears that rows have left their windows. promises: with every promise of its inputs."""
+
+SharedNode: TypeAlias = "IncrementalNode | OrderedJoinNode"
+"""Whoever has such a node reads the operator of all that have it."""
 
 WholeNode = WholeWindowNode | WholeTableNode | HopDeltaNode | AtTicksNode
 IncrementalNode = (

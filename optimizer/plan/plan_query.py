@@ -21,6 +21,7 @@ from penstock.optimizer.tree.logical import Position, Query
 from .choose_indexes import IndexChooser
 from .modes import Forced
 from .plan_streams import is_plain, plan_node
+from .refuse_unbounded import refuse_unbounded
 
 if TYPE_CHECKING:
     from .decided import Decide, Decided
@@ -48,13 +49,15 @@ def plan_query(
     panes: bool = True,
     multiway: bool = True,
     owner: str | None = None,
+    evict: str = "key",
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
     modes, execution: of the operators of a hopping query, as they are forced; decide: chooses its plan.
     panes: whether hopping aggregates may run by panes. multiway: whether three or more streams may be joined
-    as one. owner: the query, if it is to share with nobody.
+    as one. owner: the query, if it is to share with nobody. evict: when rows of joins without windows go.
     """
+    refuse_unbounded(query)
     if query.hop is not None:
         from .plan_hopping import Panes, plan_hopping
 
@@ -67,7 +70,7 @@ def plan_query(
 
         plan = plan_changes(query, choose, counting, approach, multiway)
         return Planned(prune_columns(plan.node), approach, plan.netting)
-    return Planned(prune_columns(plan_node(query.root, choose, counting)))
+    return Planned(prune_columns(plan_node(query.root, choose, counting, evict)))
 
 
 def is_incremental(query: Query, multiway: bool) -> bool:
