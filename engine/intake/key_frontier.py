@@ -270,8 +270,8 @@ class KeyFrontier:
 
     def _check_restored(self) -> None:
         expect(0 <= self.come < FAR, "rows that have come")
-        arrays = (self._records, self._record_codes, self._late, self._late_rows)
-        arrays += (self.log.data, self.factor_log.data)
+        arrays = [self._records, self._record_codes, self._late, self._late_rows]
+        arrays += [self.log.data, self.factor_log.data]
         expect(all(one.dtype == np.int64 and one.ndim == 1 for one in arrays), "keys and numbers of rows")
         expect(len(self._records) == len(self._record_codes), "a code for each record")
         expect(0 <= self._first <= self._end <= len(self._records), "records inside their arrays")
