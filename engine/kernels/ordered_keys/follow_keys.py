@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.base.jit import expand, kernel
@@ -9,15 +10,27 @@ from penstock.engine.kernels.base.jit import expand, kernel
 LAST_CODE = (1 << 63) - 1
 
 
+NEAR = 512  # records among which one is mostly found
+
+
 @expand
-def first_at_least(codes, code, low, high):  # type: ignore[no-untyped-def]
-    """The first place in [low, high) of codes, rising, with one that is not less; high if there is none."""
-    while low < high:
-        middle = (low + high) >> 1
-        if codes[middle] < code:
-            low = middle + 1
+def first_at_least(codes, code, first, end):  # type: ignore[no-untyped-def]
+    """The first place in [first, end) of codes, rising, with one that is not less; the last has one.
+
+    It is among the last ones, mostly; in which half of these it lies is as good as random, so no jump depends
+    on that.
+    """
+    low = first
+    if end - first > NEAR:
+        if codes[end - NEAR - 1] < code:
+            low = end - NEAR
         else:
-            high = middle
+            end -= NEAR
+    rows = end - low
+    while rows > 1:
+        half = rows >> 1
+        low += half * np.int64(codes[low + half - 1] < code)
+        rows -= half
     return low
 
 
