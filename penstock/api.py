@@ -58,6 +58,7 @@ class Engine:
         panes: bool = True,
         multiway: bool = True,
         without: Collection[str] = (),
+        evict: str = "key",
         deadlock_after_s: float = DEADLOCK_AFTER_S,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
@@ -69,6 +70,7 @@ class Engine:
         `panes`: whether aggregates of hopping queries may be put together from panes.
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
         `without`: passes of planning to leave out, by name; answers stay the same.
+        `evict`: when rows of joins on ORDERED columns go: by key; or fifo, as the paper's buffers do.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
         from penstock.engine.running.runtime import Runtime
@@ -90,6 +92,7 @@ class Engine:
         check_option("optimize", optimize)
         check_seconds("deadlock_after_s", deadlock_after_s)
         check_option("late", late)
+        check_option("evict", evict)
         self._late = late
         self._weights = weights or load()
         self._forced_weights = weights
@@ -108,6 +111,7 @@ class Engine:
             panes,
             multiway,
             check_passes(without),
+            evict,
             self._adapter,
         )
         self._lateness: dict[str, Counter[str | None]] = {}
@@ -445,6 +449,7 @@ class Engine:
             "panes": self._setting.panes,
             "multiway": self._setting.multiway,
             "without": tuple(sorted(self._setting.without)),
+            "evict": self._setting.evict,
         }
 
     @property
@@ -566,6 +571,11 @@ class Engine:
                 ahead=relation.ahead,
                 idle_us=relation.idle_us,
                 units=units,
+                ordered=tuple(
+                    (place, column.order)
+                    for place, column in enumerate(relation.columns)
+                    if column.order is not None
+                ),
             )
             self._runtime.add_stream(schema)
             self._judge_lateness(relation.name)

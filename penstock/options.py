@@ -21,6 +21,7 @@ KNOWN = {
     "execution": ("waat", "taat"),
     "optimize": ("exhaustive", "heuristic", "none"),
     "late": ("error", "drop"),
+    "evict": ("key", "fifo"),
 }
 ONE_FORM = ("push-down", "chain", "chain-cpu")  # strategies for joins of two streams
 

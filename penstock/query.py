@@ -141,6 +141,20 @@ class Query:
         except OverflowError:  # never, or later than there are dates
             return NEVER
 
+    @property
+    @turn
+    def accuracy(self) -> float:
+        """What part of the results that there are it has found, at least.
+
+        1.0 but for joins on ORDERED columns, if keys come further out of order than was known.
+        """
+        joins = [] if self._not_begun else self._pipeline.ordered_joins
+        if not joins:
+            return 1.0
+        from penstock.engine.ordered_keys.facts import accuracy_of
+
+        return accuracy_of(self._pipeline.count, joins)
+
     @turn
     def results(self) -> pa.Table:
         """What is new since the last call; a query that failed gives what it had before, then its error."""

@@ -10,6 +10,7 @@ from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.hopping.hop_answer import HopAnswer
 from penstock.engine.intake.ingest import Ingest
+from penstock.engine.intake.key_frontier import KeyFrontier
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.results.sink import Sink
@@ -35,6 +36,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
                 "processing_time": pipeline.sink.processing_delays.summary(),
             },
             "operators": [operator_stats(operator) for operator in pipeline.all_operators],
+            **oblivious_stats(pipeline),
         }
         for name, pipeline in runtime.pipelines.items()
     }
@@ -92,6 +94,16 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
     return {"streams": streams, "queries": queries, "groups": shared_joins}
 
 
+def oblivious_stats(pipeline: Pipeline) -> dict[str, Any]:
+    """What is known of a query's joins without windows, if it has any."""
+    joins = pipeline.ordered_joins
+    if not joins:
+        return {}
+    from penstock.engine.ordered_keys.facts import facts_of
+
+    return {"oblivious": facts_of(pipeline.count, joins)}
+
+
 def stream_stats(ingest: Ingest) -> dict[str, Any]:
     """What came in and where it is; the time jumps that rows in a row were believed for."""
     rows_ahead, jumps = (0, 0) if ingest.ahead is None else (ingest.ahead.rows, ingest.ahead.jumps)
@@ -104,6 +116,19 @@ def stream_stats(ingest: Ingest) -> dict[str, Any]:
         "bytes_held": ingest.bytes_held,
         "watermark": None if ingest.watermark == BEGINNING else ingest.watermark,
         "time_jumps": jumps,
+        **({"ordered": list(map(order_stats, ingest.frontiers))} if ingest.frontiers else {}),
+    }
+
+
+def order_stats(frontier: KeyFrontier) -> dict[str, Any]:
+    """How far out of order the keys of a column have come of late, and how many against what was declared."""
+    return {
+        "column": frontier.name,
+        "order": frontier.rule.kind,
+        "k": frontier.factor,
+        "measured_k": frontier.measured,
+        "rate": frontier.rate,
+        "rows_broken": frontier.rows_broken,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.engine.rows.window import MAX_TS
 
@@ -50,6 +50,13 @@ class Operator(Protocol):
         """Bytes held for them."""
 
     def _check(self) -> None: ...
+
+
+@runtime_checkable
+class Stopping(Protocol):
+    """Whoever has something to end when nobody asks any more."""
+
+    def stop(self) -> None: ...
 
 
 class Stateless:

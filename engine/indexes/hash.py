@@ -26,6 +26,7 @@ from penstock.engine.kernels.indexes.hash_rounds import (
     count_young_cells,
     find_pairs,
 )
+from penstock.engine.kernels.indexes.most_alike import most_alike
 from penstock.engine.kernels.joins.slices import Slices
 from penstock.engine.kernels.rows.hash import link_rows, run_hash
 from penstock.engine.restoring.in_order import FAR, expect, size_of_two
@@ -113,6 +114,11 @@ class HashIndex:
                 keys, probers, row_from, row_until, cursor, out_seeker, out_row,
             )
         )  # fmt: skip
+
+    def most_alike(self, row: int) -> int:
+        """The most rows that have one key, of the keys of rows from this one on; all have been inserted."""
+        first = max(row - self._origin, self._tail)
+        return int(most_alike(self._keys, self._links, self._tail, first, self._end))
 
     def insert(self, keys: NDArray) -> None:
         """Take the keys of the rows that come next, and insert these at once."""

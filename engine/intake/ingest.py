@@ -2,7 +2,8 @@
 
 In:   tables as pushed.
 Out:  batches in time order, and how far time has come.
-Kept: rows newer than the watermark, while the stream's slack says older ones may still come.
+Kept: rows newer than the watermark, while the stream's slack says older ones may still come; of columns that
+      are declared ORDERED, how far they have come (key_frontier.py).
 
 The watermark is the latest ts seen less the slack. A row is late when its ts is below the watermark that
 the rows before it have made: a property of the stream, not of how it was cut. So is whether a row is too far
@@ -32,6 +33,9 @@ from penstock.engine.rows.write_times import write_duration, write_span, write_t
 from .ahead import Ahead, Verdict
 from .ahead_rule import AheadRule
 from .declared import Declared
+from .disorder import disorder, refuse_nan
+from .key_frontier import Followed, KeyFrontier
+from .order_rule import OrderRule
 from .reorder import Reorder
 from .stream_clock import Progress
 from .time_units import TimeUnit
@@ -64,6 +68,8 @@ class StreamSchema:
     ahead: AheadRule | None = None
     idle_us: int | None = None
     units: tuple[TimeUnit | None, ...] = ()
+    ordered: tuple[tuple[int, OrderRule], ...] = ()
+    """Columns that grow, and how far out of order their keys may come."""
 
     def _check_restored(self) -> None:
         expect(len(self.columns) == len(self.types), "a type for each column")
@@ -92,6 +98,10 @@ class Ingest:
         self._declared = Declared(schema.name, schema.columns, schema.types, schema.units)
         self.progress = Progress(self.output)
         self.ahead = None if schema.ahead is None else Ahead(schema.ahead)
+        self.frontiers = tuple(
+            KeyFrontier(place, schema.columns[place], schema.types[place], rule)
+            for place, rule in schema.ordered
+        )
 
     def push(self, table: pa.Table, allow: Allow | None = None) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared.
@@ -119,6 +129,7 @@ class Ingest:
             ts = ts[kept]
         earliest, latest = extremes(ts, in_order) if len(ts) else (0, BEGINNING)
         watermark = max(self.watermark, max(self.last_ts, latest) - self.schema.slack_us)
+        followed = self._follow(table, kept)
         if allow is not None and len(ts):
             allow(Pushed(self.schema.name, ts, None if kept is None else np.flatnonzero(kept)), watermark)
         # 2. take in
@@ -135,8 +146,11 @@ class Ingest:
         self.progress.begin(earliest)
         self.last_ts = max(self.last_ts, latest)
         self.watermark = watermark
+        for frontier, one in zip(self.frontiers, followed, strict=True):
+            frontier.take(one)
+            frontier.note_rate(len(ts), earliest, latest)
         # 3. pass on what cannot be overtaken any more
-        self._flow(ts, parts)
+        self._flow(ts, parts, followed)
 
     def advance(self, ts: int) -> None:
         """Time has come to `ts`: nothing below it follows."""
@@ -262,7 +276,27 @@ class Ingest:
             hint=f"{hint}, or drop such rows with LATE DROP",
         )
 
-    def _flow(self, ts: NDArray, parts: list[pa.RecordBatch]) -> None:
+    def frontier(self, column: int) -> KeyFrontier:
+        """That of a column that is declared ORDERED."""
+        return next(one for one in self.frontiers if one.column == column)
+
+    def _follow(self, table: pa.Table, kept: NDArray | None) -> list[Followed]:
+        """What will be known of columns that grow; raises if a row comes later than was declared."""
+        followed = []
+        for frontier in self.frontiers:
+            keys = table.column(frontier.column).combine_chunks()
+            refuse_nan(frontier, keys, self.schema.name)
+            if kept is not None:
+                keys = keys.filter(pa.array(kept))
+            followed.append(frontier.follow(keys))
+            broken = followed[-1].broken
+            if len(broken) and self.late == "error":
+                place = int(broken[0])
+                row = place if kept is None else int(np.flatnonzero(kept)[place])
+                raise disorder(frontier, followed[-1], keys, place, self.schema.name, row)
+        return followed
+
+    def _flow(self, ts: NDArray, parts: list[pa.RecordBatch], followed: list[Followed]) -> None:
         batches: list[Batch] = []
         at = 0
         for part in parts:
@@ -270,6 +304,8 @@ class Ingest:
             at += part.num_rows
         if not len(self._held) and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
             self.progress.fresh = int(ts[0])
+            for frontier, one in zip(self.frontiers, followed, strict=True):
+                frontier.pass_on(one)
             for batch in batches:
                 self.output.put(batch)
             self.output.promise(self.watermark)
@@ -282,6 +318,8 @@ class Ingest:
         rows = self._held.release(self.watermark)
         if rows is not None:
             self.progress.fresh = int(rows.ts[0])
+            for frontier in self.frontiers:
+                frontier.release(rows.length, self._held.column(frontier.column))
             for start in range(0, rows.length, BATCH_ROWS):
                 self.output.put(rows.slice(start, min(start + BATCH_ROWS, rows.length)))
         self.output.promise(self.watermark)
@@ -292,3 +330,5 @@ class Ingest:
         assert self.output.punctuation <= self.watermark, "promised more than is known"
         if self.ahead is not None:
             self.ahead._check()
+        for frontier in self.frontiers:
+            frontier._check()

@@ -11,22 +11,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE
 from penstock.engine.kernels.indexes.scan import run_scan
 from penstock.engine.kernels.joins.pairs import ROW_BITS
 from penstock.engine.keys.keys import combine, seek_codes
+from penstock.engine.rows.store import Store
+from penstock.engine.rows.types import SqlType
 
-from .many_side import ManySide, codes_on
+from .many_side import Keys, codes_on
 from .probe_order import Step
 
 CHUNK_ROWS = 32_768  # found at once
 
 Seen = tuple[NDArray, NDArray]
 """The rows of a shelf that each prober sees: from, and below, row numbers."""
+
+
+class Sought(Protocol):
+    """A side of a join that is looked up by several of its keys (many_side.py)."""
+
+    choices: list[Keys]
+    text_slots: dict[int, int]
+
+    @property
+    def key_types(self) -> Sequence[SqlType]: ...
+
+    @property
+    def shelves(self) -> Sequence[SoughtShelf]:
+        """Where its rows lie."""
+
+    def codes_at(self, place: int, refs: NDArray) -> NDArray:
+        """The codes of a key of rows."""
+
+    def same_texts(
+        self, place: int, refs: NDArray, other: Any, other_place: int, other_refs: NDArray
+    ) -> NDArray:
+        """Whether rows of this side and another, given in pairs, have the same text as a key; a byte each."""
+
+
+class SoughtShelf(Protocol):
+    """Rows of a side, with an index for each choice of keys."""
+
+    lookups: list[HashIndex]
+
+    @property
+    def store(self) -> Store: ...
 
 
 @dataclass(slots=True)
@@ -50,7 +85,7 @@ class Range:
     high: NDArray
 
 
-def take_step(sides: Sequence[ManySide], step: Step, known: Found, seen: Sequence[Seen]) -> Iterator[Found]:
+def take_step(sides: Sequence[Sought], step: Step, known: Found, seen: Sequence[Seen]) -> Iterator[Found]:
     """What is known with each row that it finds; seen: for each shelf of the side."""
     side = sides[step.side]
     codes = [sides[one].codes_at(place, known.refs[one]) for one, place in step.sources]
@@ -76,7 +111,7 @@ def take_step(sides: Sequence[ManySide], step: Step, known: Found, seen: Sequenc
 
 
 def find_equal(
-    side: ManySide,
+    side: Sought,
     number: int,
     keys: tuple[int, ...],
     codes: Sequence[NDArray],
@@ -95,7 +130,7 @@ def find_equal(
 
 
 def find_within(
-    side: ManySide, number: int, within: Range, probers: NDArray, seen: Seen
+    side: Sought, number: int, within: Range, probers: NDArray, seen: Seen
 ) -> Iterator[tuple[NDArray, NDArray]]:
     """Positions of seekers, and the rows of a shelf that have a key within bounds."""
     codes = codes_on(side.shelves[number], within.place)
@@ -111,7 +146,7 @@ def find_within(
 
 
 def verify(
-    sides: Sequence[ManySide],
+    sides: Sequence[Sought],
     step: Step,
     codes: Sequence[NDArray],
     ranges: Sequence[Range],

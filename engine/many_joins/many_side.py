@@ -8,6 +8,7 @@ each choice of keys that somebody looks up; it is filled from the codes when row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +24,19 @@ from penstock.engine.keys.verify import keep_equal_texts
 from penstock.engine.plan.plan import CommonSide
 from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.buffer import RowBuffer
-from penstock.engine.rows.store import FixedColumn, TextColumn
+from penstock.engine.rows.store import FixedColumn, Store, TextColumn
 from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.window import FOREVER
-from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
 
 Keys = tuple[int, ...]
 """Places of some keys among those of a side."""
+
+
+class HasStore(Protocol):
+    @property
+    def store(self) -> Store:
+        """Its rows."""
 
 
 class ManySide(Side):
@@ -123,7 +129,7 @@ class ManySide(Side):
                 assert len(lookup.keys) + behind == len(shelf), "rows that have left can be found"
 
 
-def codes_on(shelf: Shelf, place: int) -> RowBuffer:
+def codes_on(shelf: HasStore, place: int) -> RowBuffer:
     column = shelf.store.columns[place]
     assert isinstance(column, FixedColumn), "codes are numbers"
     return column.values

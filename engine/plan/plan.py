@@ -111,6 +111,23 @@ class ManyJoinNode:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedJoinNode:
+    """Rows of two and more streams, one of each, through no windows: the first key of each side is a column
+    that grows, and all of these are equal. Gives the columns of all sides in order.
+
+    variables: as of a join of many streams. ordered: of each stream, the column that grows, by its place in
+    the declaration. evict: when a row goes. key: no row to come can have its key; fifo: as many have come
+    behind it as the paper's buffer holds.
+    """
+
+    inputs: tuple[PlanNode, ...]
+    sides: tuple[SideNode, ...]
+    variables: tuple[tuple[int, ...], ...]
+    ordered: tuple[int, ...]
+    evict: Literal["key", "fifo"] = "key"
+
+
+@dataclass(frozen=True, slots=True)
 class CommonSide:
     """One side of what joins have in common: keys, over all columns of the stream, and the kind of every
     member's window on this side."""
@@ -473,6 +490,7 @@ PlanNode = (
     | SelectNode
     | JoinNode
     | ManyJoinNode
+    | OrderedJoinNode
     | MemberNode
     | UnionNode
     | TableNode

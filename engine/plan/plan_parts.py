@@ -20,6 +20,7 @@ from .plan import (
     LifetimeNode,
     ManyJoinNode,
     MemberNode,
+    OrderedJoinNode,
     PaneAggregateNode,
     PlanNode,
     SelectNode,
@@ -67,7 +68,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return (node.left, node.right)
         case MemberNode():
             return plan_inputs(node.join)
-        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode():
+        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode() | OrderedJoinNode():
             return node.inputs
 
 
@@ -95,7 +96,7 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
             join = map_inputs(node.join, change)
             assert isinstance(join, JoinNode | ManyJoinNode), "a join stays one"
             return replace(node, join=join)
-        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode():
+        case UnionNode() | SetOperationNode() | TicksNode() | ManyJoinNode() | OrderedJoinNode():
             return replace(node, inputs=tuple(map(change, node.inputs)))
 
 
@@ -251,7 +252,7 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return tuple(output.type for output in node.outputs)
         case MemberNode():
             return plan_types(node.join)
-        case ManyJoinNode():
+        case ManyJoinNode() | OrderedJoinNode():
             both = zip(node.sides, map(plan_types, node.inputs), strict=True)
             return tuple(types[i] for side, types in both for i in side.columns)
         case JoinNode():

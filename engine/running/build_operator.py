@@ -6,6 +6,7 @@ Each kind is imported when it is first asked for: a query that does without star
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.engine.flow.heard_time import Learning
 from penstock.engine.flow.operator import Operator
@@ -19,6 +20,7 @@ from penstock.engine.plan.plan import (
     ExpireNode,
     HopDeltaNode,
     LifetimeNode,
+    OrderedJoinNode,
     PlanNode,
     SelectNode,
     SetOperationNode,
@@ -28,6 +30,9 @@ from penstock.engine.plan.plan import (
 )
 from penstock.engine.plan.plan_parts import IncrementalNode, WholeNode, plan_inputs, plan_types
 from penstock.engine.windows.range_window import Lifetime, RangeWindow
+
+SharedNode: TypeAlias = IncrementalNode | OrderedJoinNode
+"""Whoever has such a node reads the operator of all that have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,26 @@ from penstock.engine.flow.queue import BEGINNING, Outlet
 from penstock.engine.intake.static_table import TABLE_TIME
 from penstock.engine.members.member import PART, query_of
 from penstock.engine.plan.approach import Approach
-from penstock.engine.plan.plan import ArriveNode, LifetimeNode, SourceNode, StoredWindowNode
-from penstock.engine.plan.plan_parts import IncrementalNode, plan_nodes, starts_full
+from penstock.engine.plan.plan import (
+    ArriveNode,
+    LifetimeNode,
+    OrderedJoinNode,
+    SourceNode,
+    StoredWindowNode,
+)
+from penstock.engine.plan.plan_parts import plan_nodes, starts_full
 from penstock.engine.plan.tellable import begins, is_known, is_whole
 from penstock.engine.rows.batch import Batch
 from penstock.engine.windows.range_window import RangeWindow
 
+from .build_operator import SharedNode
 from .pipeline import SubPlan
 from .sub_plans import SubPlans
 
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-Plan = tuple[Approach, IncrementalNode]
+Plan = tuple[Approach, SharedNode]
 
 
 class CommonParts(SubPlans):
@@ -47,7 +54,7 @@ class CommonParts(SubPlans):
         self.filled: dict[Outlet, Batch] = {}
         """What the output of a part held when somebody new came to read it."""
 
-    def share(self, node: IncrementalNode, number: int, user: SubPlan) -> Outlet:
+    def share(self, node: SharedNode, number: int, user: SubPlan) -> Outlet:
         """A sub-plan that others may have too: the one at work, or a new one."""
         runtime = self._runtime
         streams = {one.stream for one in plan_nodes(node) if isinstance(one, SourceNode)}
@@ -96,9 +103,11 @@ class CommonParts(SubPlans):
         match plan[1]:
             case (ArriveNode(hops=None) | LifetimeNode(hops=None)) as node if is_passing(node):
                 return next(iter(self.alike(plan)), None)
+            case OrderedJoinNode():  # it passes on more than a new one would
+                return next(iter(self.alike(plan)), None)
         return None
 
-    def _read_late(self, node: IncrementalNode, number: int, user: SubPlan, part: SubPlan) -> None:
+    def _read_late(self, node: SharedNode, number: int, user: SubPlan, part: SubPlan) -> None:
         """Note what a new reader lacks of what a part has passed on, less what is kept for other windows."""
         starts = self._runtime.starts()
         come = [

@@ -11,13 +11,15 @@ from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.join_forms.shared_join import Form, SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach
-from penstock.engine.plan.plan import PlanNode
+from penstock.engine.plan.plan import OrderedJoinNode, PlanNode
+from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
 from penstock.engine.selects.shared_select import Share, SharedSelect
 from penstock.engine.windows.window_member import WindowMember
 
 if TYPE_CHECKING:
+    from penstock.engine.ordered_keys.ordered_join import OrderedJoin
     from penstock.engine.panes.pane_aggregate import PaneAggregate
     from penstock.engine.panes.pane_member import PaneMember
     from penstock.engine.windows.window_store import WindowStore
@@ -123,6 +125,16 @@ class Pipeline(SubPlan):
     @property
     def queries(self) -> list[Pipeline]:
         return [self]
+
+    @property
+    def ordered_joins(self) -> list[OrderedJoin]:
+        """The joins without windows that work for it, also those that work for others too."""
+        if not any(isinstance(node, OrderedJoinNode) for node in plan_nodes(self.plan)):
+            return []
+        from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+
+        operators = [one for part in self.everything for one in part.own_operators]
+        return [one for one in operators if isinstance(one, OrderedJoin)]
 
     @property
     def count(self) -> int:

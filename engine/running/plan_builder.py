@@ -18,6 +18,7 @@ from penstock.engine.plan.plan import (
     JoinNode,
     ManyJoinNode,
     MemberNode,
+    OrderedJoinNode,
     PaneAggregateNode,
     PlanNode,
     SelectNode,
@@ -56,7 +57,7 @@ class PlanBuilder:
         if isinstance(node, TableNode):
             return self._runtime.tables[node.table].output
         is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
-        if isinstance(node, IncrementalNode) and not is_root:
+        if isinstance(node, IncrementalNode | OrderedJoinNode) and not is_root:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
             return self._runtime.parts.share(node, number, pipeline)
@@ -97,6 +98,8 @@ class PlanBuilder:
                 operator = self._hop_answer(node, queues, label)
             case TicksNode():
                 operator = self._ticks(node, queues, label)
+            case OrderedJoinNode():
+                operator = self._ordered_join(node, queues, label)
             case _:
                 operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
@@ -113,6 +116,16 @@ class PlanBuilder:
 
         return Ticks(queues, name, node.hops, self.first_hop(node, node.hops), node.window)
 
+    def _ordered_join(self, node: OrderedJoinNode, queues: Sequence[Queue], name: str) -> Operator:
+        """It reads how far keys have come where its streams enter."""
+        from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+
+        sources = [one for one in node.inputs if isinstance(one, SourceNode)]
+        streams = [self._runtime.streams[one.stream] for one in sources]
+        readers = [one.frontier(column).reader() for one, column in zip(streams, node.ordered, strict=True)]
+        types = [one.types for one in sources]
+        return OrderedJoin(node, types, queues, readers, name, [one.rows_in > 0 for one in streams])
+
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""
         names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
@@ -126,7 +139,7 @@ class PlanBuilder:
         queue.punctuation = outlet.punctuation
         if isinstance(node, SourceNode | TableNode):
             queue.columns = node.columns
-        if isinstance(node, SourceNode | TableNode | IncrementalNode):
+        if isinstance(node, SourceNode | TableNode | IncrementalNode | OrderedJoinNode):
             pipeline.taps.append((outlet, queue))
         outlet.queues.append(queue)
         if isinstance(node, TableNode):

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.engine.flow.operator import Operator
+from penstock.engine.flow.operator import Operator, Stopping
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.flow.scheduler import QUANTUM_ROWS, Ready, RoundRobin, Scheduler
-from penstock.engine.hopping.whole_operator import WholeOperator
 from penstock.engine.intake.idle import IdleStreams
 from penstock.engine.intake.ingest import Ingest, Pushed, StreamSchema
 from penstock.engine.intake.static_table import StaticTable
@@ -496,7 +495,7 @@ class Runtime:
         self._ready.leave(operator)
         for queue in operator.inputs:
             queue.clear()
-        if isinstance(operator, WholeOperator):
+        if isinstance(operator, Stopping):
             operator.stop()
 
     def _sync(self, shared_join: SharedJoin) -> None:

@@ -129,19 +129,27 @@ def _settle_emit(parsed: SelectStatement, nodes: list[Node]) -> Emit:
 
 
 def _check_windows(nodes: list[Node], emit: Emit) -> None:
-    """A stream may go without a window only if nothing of it is kept: rows pass and are forgotten."""
-    if emit == "inserts" and all(map(_passes, nodes)):
+    """A stream may go without a window only if nothing of it is kept: rows pass and are forgotten. Whether
+    ORDERED columns bound what is kept is seen when the query is planned."""
+    if emit == "inserts" and all(map(passes, nodes)):
         return
     for node in nodes:
-        if isinstance(node, StreamScan) and not node.windowed:
-            hint = (
-                f"Write `{node.stream} [RANGE 5 MINUTES]`, or WINDOW 5 MINUTES at the end, "
-                f"or `{node.stream} [RANGE UNBOUNDED]` to keep every row"
-            )
-            raise fail(BindError, f"Expected a window on `{node.stream}`, found none", node.position, hint)
+        if isinstance(node, StreamScan) and not node.windowed and not node.ordered:
+            raise no_window(node, any(isinstance(one, Join) for one in nodes))
 
 
-def _passes(node: Node) -> bool:
+def no_window(node: StreamScan, is_joined: bool) -> QueryError:
+    """Nothing bounds what would have to be kept of a stream."""
+    hint = (
+        f"Write `{node.stream} [RANGE 5 MINUTES]`, or WINDOW 5 MINUTES at the end, "
+        f"or `{node.stream} [RANGE UNBOUNDED]` to keep every row"
+    )
+    if is_joined:
+        hint += ". Streams joined on columns that are declared ORDERED need no windows"
+    return fail(BindError, f"Expected a window on `{node.stream}`, found none", node.position, hint)
+
+
+def passes(node: Node) -> bool:
     """Whether rows of streams go through and are forgotten; a table is there for ever."""
     match node:
         case StreamScan() | TableScan() | Filter() | Project() | UnionAll():
@@ -152,4 +160,4 @@ def _passes(node: Node) -> bool:
             return False
 
 
-__all__ = ["bind_query", "bind_relation"]
+__all__ = ["bind_query", "bind_relation", "no_window", "passes"]

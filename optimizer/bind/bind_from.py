@@ -139,7 +139,10 @@ class FromBinder:
         fields = tuple(Field(column.name, column.type, alias) for column in stream.columns)
         if written is None:
             unbounded = Window("range", None)
-            return StreamScan(stream.name, alias, unbounded, fields, position, stream.time_column, False)
+            time_column = stream.time_column
+            return StreamScan(
+                stream.name, alias, unbounded, fields, position, time_column, False, stream.ordered
+            )
         window = written.window
         if window.partition:
             declared = {column.name.lower(): column.name for column in stream.columns}

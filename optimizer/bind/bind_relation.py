@@ -8,6 +8,7 @@ from penstock.optimizer.read.source import fail
 from penstock.optimizer.read.statements import CreateStream, CreateTable, WrittenColumn
 from penstock.optimizer.tree.logical import Position
 
+from .bind_order import bind_order
 from .catalog import ColumnDef, StreamDef, TableDef
 from .column_types import read_column_type
 
@@ -41,7 +42,7 @@ def _bind_columns(statement: CreateStream | CreateTable) -> tuple[ColumnDef, ...
         if column.unit is not None and type_ is not SqlType.TIMESTAMP:
             message = f"Expected TIMESTAMP before UNIT, found {type_} in column `{column.name}`"
             raise fail(BindError, message, column.unit_position)
-        columns.append(ColumnDef(column.name, type_, column.unit))
+        columns.append(ColumnDef(column.name, type_, column.unit, bind_order(column, type_)))
     return tuple(columns)
 
 

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.engine.intake.ahead_rule import AheadRule
+from penstock.engine.intake.order_rule import OrderRule
 from penstock.engine.intake.time_units import TimeUnit, with_unit
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A declared column; `unit`: of integers in a column of times, if one was declared."""
+    """A declared column; `unit`: of integers in a column of times, if one was declared; `order`: of one that
+    grows."""
 
     name: str
     type: SqlType
     unit: TimeUnit | None = None
+    order: OrderRule | None = None
 
     @property
     def field(self) -> pa.Field:
@@ -38,6 +41,11 @@ class StreamDef:
     slack_us: int = 0
     ahead: AheadRule | None = None
     idle_us: int | None = None
+
+    @property
+    def ordered(self) -> tuple[int, ...]:
+        """The columns that are declared ORDERED."""
+        return tuple(place for place, column in enumerate(self.columns) if column.order is not None)
 
 
 @dataclass(frozen=True, slots=True)

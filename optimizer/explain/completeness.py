@@ -10,6 +10,7 @@ from penstock.engine.plan.plan import (
     ChangeJoinNode,
     LifetimeNode,
     MemberNode,
+    OrderedJoinNode,
     PaneAggregateNode,
     PlanNode,
     SelectNode,
@@ -81,7 +82,8 @@ def unwindowed(node: PlanNode) -> Iterator[str]:
 
     Of those that ticks read only the time counts.
     """
-    if isinstance(node, ArriveNode | WholeWindowNode | StoredWindowNode | PaneAggregateNode | TicksNode):
+    windows = ArriveNode | WholeWindowNode | StoredWindowNode | PaneAggregateNode | OrderedJoinNode
+    if isinstance(node, windows | TicksNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):
@@ -118,6 +120,8 @@ def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
         store, member = part.windows[0]
         store.refresh()
         return member.full_from(start)
+    if isinstance(node, OrderedJoinNode):
+        return ordered_from(part, start)
     if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
     below = node.input.input if isinstance(node.input, SelectNode) else node.input
@@ -129,3 +133,12 @@ def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
     operator = part.operators[0]
     assert isinstance(operator, RowsWindow | WholeWindow), "a ROWS window is kept by one of these"
     return MAX_TS if operator.filled is None else operator.filled
+
+
+def ordered_from(part: SubPlan, start: int) -> int:
+    """When a join without windows lacks nothing of what came before it began."""
+    from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+
+    join = part.operators[0]
+    assert isinstance(join, OrderedJoin), "what runs a join without windows"
+    return MAX_TS if join.complete_from is None else max(start + 1, join.complete_from)

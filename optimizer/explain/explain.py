@@ -22,6 +22,7 @@ from penstock.engine.plan.plan import (
     JoinNode,
     ManyJoinNode,
     MemberNode,
+    OrderedJoinNode,
     PaneAggregateNode,
     PlanNode,
     SelectNode,
@@ -199,6 +200,15 @@ class Explainer:
             case StoredWindowNode():
                 title, lines, data = describe_window(node, *pipeline.windows[number], query.name)
                 shown = Description(title, lines, data=data)
+            case OrderedJoinNode():
+                from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+
+                from .explain_ordered import describe_ordered
+
+                join = pipeline.operators[number]
+                assert isinstance(join, OrderedJoin), "what runs a join without windows"
+                title, lines, data = describe_ordered(node, join, self._analyze)
+                shown = Description(title, lines, data=data)
             case _:
                 title, lines, data = describe_incremental(node, pipeline.approach)
                 shown = Description(title, lines, data=data)
@@ -212,7 +222,7 @@ class Explainer:
             operator = pipeline.shares[number][0]  # it could be others', too, but is not
         if self._analyze and operator is not None:
             counters = operator.counters
-            if isinstance(node, IncrementalNode | PaneAggregateNode):
+            if isinstance(node, IncrementalNode | OrderedJoinNode | PaneAggregateNode):
                 shown.lines.append(
                     f"measured: state {operator.state_rows:,} rows, {operator.state_bytes:,} bytes"
                 )

@@ -215,15 +215,20 @@ def variable_of(term: Term, variables: list[dict[int, Expression]]) -> int:
 
 def variables_of(pairs: Sequence[tuple[Term, Term]]) -> list[dict[int, Expression]]:
     """What is equal, each as one expression per stream: the first of several, in an order of expressions."""
-    classes: list[set[Term]] = []
-    for pair in pairs:
-        meets = [one for one in classes if one & set(pair)]
-        classes = [one for one in classes if one not in meets] + [set(pair).union(*meets)]
     found = []
-    for one in classes:
+    for one in classes_of(pairs):
         terms = sorted(one, key=lambda term: (term[0], order_of(term[1])))
         keys: dict[int, Expression] = {}
         for side, expression in terms:
             keys.setdefault(side, expression)
         found.append(keys)
     return found
+
+
+def classes_of(pairs: Sequence[tuple[Term, Term]]) -> list[set[Term]]:
+    """Terms that equalities connect, over however many of them."""
+    classes: list[set[Term]] = []
+    for pair in pairs:
+        meets = [one for one in classes if one & set(pair)]
+        classes = [one for one in classes if one not in meets] + [set(pair).union(*meets)]
+    return classes

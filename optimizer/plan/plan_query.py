@@ -18,6 +18,7 @@ from penstock.optimizer.tree.logical import Position, Query
 
 from .modes import Forced
 from .plan_streams import is_plain, plan_node
+from .refuse_unbounded import refuse_unbounded
 
 if TYPE_CHECKING:
     from .decided import Decided
@@ -45,13 +46,15 @@ def plan_query(
     panes: bool = True,
     multiway: bool = True,
     owner: str | None = None,
+    evict: str = "key",
 ) -> Planned:
     """The plan of a bound query; `counting`: only how many rows there are is asked, not what is in them.
 
     modes, execution: of the operators of a hopping query, as they are forced; decided: how it is to run.
     panes: whether hopping aggregates may run by panes. multiway: whether three or more streams may be joined
-    as one. owner: the query, if it is to share with nobody.
+    as one. owner: the query, if it is to share with nobody. evict: when rows of joins without windows go.
     """
+    refuse_unbounded(query)
     if query.hop is not None:
         from .plan_hopping import Panes, plan_hopping
 
@@ -64,7 +67,7 @@ def plan_query(
 
         plan = plan_changes(query, counting, approach, multiway)
         return Planned(plan.node, approach, plan.netting)
-    return Planned(plan_node(query.root, counting))
+    return Planned(plan_node(query.root, counting, evict))
 
 
 def is_incremental(query: Query, multiway: bool) -> bool:

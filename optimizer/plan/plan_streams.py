@@ -32,7 +32,7 @@ from penstock.optimizer.rewrite.match_condition import match_condition, side_of
 from penstock.optimizer.rewrite.order_joins import collect_cluster
 from penstock.optimizer.rewrite.prune_columns import columns_in, moved, moved_all
 from penstock.optimizer.rewrite.simplify_condition import simplify_all, simplify_condition
-from penstock.optimizer.tree.logical import Join, Node, StreamScan, UnionAll
+from penstock.optimizer.tree.logical import Join, Node, StreamScan, UnionAll, nodes_of
 
 
 def is_plain(node: Node, multiway: bool = True) -> bool:
@@ -44,6 +44,10 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
         case UnionAll():
             return all(is_plain(part, multiway) for part in base.inputs)
         case Join(kind="inner"):
+            if not all(scan.windowed for scan in nodes_of(base) if isinstance(scan, StreamScan)):
+                from .plan_ordered import is_ordered
+
+                return is_ordered(collect_cluster(node))
             sides = [flatten_input(part).base for part in (base.left, base.right)]
             if all(isinstance(side, StreamScan) for side in sides):
                 return not any(isinstance(side, StreamScan) and side.window.partition for side in sides)
@@ -54,18 +58,24 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
             return False
 
 
-def plan_node(node: Node, counting: bool) -> PlanNode:
-    """The plan of one query block: a stream, a join or a union under filters and projections."""
+def plan_node(node: Node, counting: bool, evict: str = "key") -> PlanNode:
+    """The plan of one query block: a stream, a join or a union under filters and projections.
+
+    evict: when rows of a join without windows go."""
     flat = flatten_input(node)
     outputs = () if counting else flat.outputs
     match flat.base:
         case StreamScan() as scan:
             return plan_scan(scan, filter_of(flat.predicates), outputs)
         case UnionAll() as union:
-            inputs = tuple(plan_node(part, counting and not flat.predicates) for part in union.inputs)
+            inputs = tuple(plan_node(part, counting and not flat.predicates, evict) for part in union.inputs)
             return select(UnionNode(inputs), conjunction(flat.predicates), outputs)
         case Join(kind="inner") as join:
             cluster = collect_cluster(node)
+            if not all(scan.windowed for scan in nodes_of(join) if isinstance(scan, StreamScan)):
+                from .plan_ordered import plan_ordered
+
+                return plan_ordered(cluster, () if counting else cluster.outputs, evict)
             if len(cluster.items) == 2:
                 return plan_join(join, flat.predicates, outputs)
             from .plan_many import plan_many

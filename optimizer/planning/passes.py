@@ -45,6 +45,7 @@ class Setting:
     panes: bool
     multiway: bool
     without: frozenset[str]
+    evict: str
     others: Others
 
 
@@ -111,6 +112,7 @@ def make_nodes(draft: Draft) -> Draft:
         panes=setting.panes,
         multiway=setting.multiway,
         owner=asked.owner,
+        evict=setting.evict,
     )
     return draft._replace(made=made)
 

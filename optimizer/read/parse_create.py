@@ -1,6 +1,7 @@
 """CREATE STREAM and CREATE TABLE: columns with their types, and a stream's clock.
 
-CREATE STREAM name (column type [UNIT unit], ..., WATERMARK FOR column [AS column - duration]
+CREATE STREAM name (column type [UNIT unit] [ORDERED [WITHIN n ROWS | WITHIN n | WITHIN duration]], ...,
+                    WATERMARK FOR column [AS column - duration]
                     [AHEAD AT MOST duration [AFTER n ROWS]], IDLE AFTER duration)
 CREATE TABLE name (column type [UNIT unit], ...)
 """
@@ -15,9 +16,11 @@ from penstock.optimizer.tree.logical import Position
 from .durations import read_duration, read_slack
 from .read_ahead import read_ahead
 from .source import fail, words
-from .statements import CreateStream, CreateTable, WrittenColumn
+from .statements import CreateStream, CreateTable, WrittenColumn, WrittenOrder
 from .token_reader import TokenReader
 
+MOST_ROWS = 1 << 31
+"""The greatest scrambling factor."""
 CONSTRAINTS = words("NOT NULL PRIMARY UNIQUE DEFAULT CHECK REFERENCES COLLATE GENERATED COMMENT AS")
 
 
@@ -84,6 +87,12 @@ def parse_create_table(
                 ParseError, message, reader.position, "A table is static; CREATE STREAM has IDLE AFTER"
             )
         columns.append(_read_column(reader))
+        order = columns[-1].order
+        if order is not None:
+            message = "Expected a column of a table, found ORDERED"
+            raise fail(
+                ParseError, message, order.position, "A table is static; a column of a stream is ORDERED"
+            )
         if not _read_separator(reader):
             break
     reader.expect_end("`)`")
@@ -135,7 +144,9 @@ def _read_column(reader: TokenReader) -> WrittenColumn:
         parts.append(" " + " ".join(str(reader.advance().text).upper() for _ in range(min(3, _left(reader)))))
     unit_position = reader.position
     unit = _read_unit(reader) if reader.accept("UNIT") else None
-    return WrittenColumn(name, "".join(parts), position, type_position, unit, unit_position)
+    return WrittenColumn(
+        name, "".join(parts), position, type_position, unit, unit_position, _read_order(reader)
+    )
 
 
 def _read_unit(reader: TokenReader) -> TimeUnit:
@@ -160,3 +171,50 @@ def _read_watermark(reader: TokenReader, column: str) -> int:
         return 0
     reader.advance()
     return read_slack(reader)
+
+
+def _read_order(reader: TokenReader) -> WrittenOrder | None:
+    """How a column grows; None if nothing is said."""
+    position = reader.position
+    if not reader.accept("ORDERED"):
+        return None
+    found = WrittenOrder(position)
+    if reader.accept("WITHIN"):
+        found = _read_within(reader, found)
+    if reader.word() == "PER":
+        message = "ORDERED PER column, a sequence for each value of another column, is not supported yet"
+        raise fail(UnsupportedError, message, reader.position)
+    return found
+
+
+def _read_within(reader: TokenReader, order: WrittenOrder) -> WrittenOrder:
+    """What stands behind WITHIN: rows, a number of the column's units, or a duration."""
+    position, first = reader.position, reader.index
+    behind = 2 if reader.type() == "DASH" else 1
+    if reader.type(behind - 1) != "NUMBER":
+        if reader.word() == "INTERVAL":
+            return WrittenOrder(order.position, duration_us=read_slack(reader), size_position=position)
+        raise reader.unexpected("`n ROWS`, a number or a duration after WITHIN")
+    if reader.word(behind) in ("ROWS", "ROW"):
+        return WrittenOrder(order.position, rows=_read_factor(reader), size_position=position)
+    if reader.type(behind) in ("COMMA", "R_PAREN", "") or reader.word(behind) == "PER":
+        for _ in range(behind):
+            reader.advance()
+        text = reader.show_since(first).strip("`")
+        if behind == 2:
+            raise fail(ParseError, f"Expected 0 or more after WITHIN, found `{text}`", position)
+        return WrittenOrder(order.position, keys=text, size_position=position)
+    return WrittenOrder(order.position, duration_us=read_slack(reader), size_position=position)
+
+
+def _read_factor(reader: TokenReader) -> int:
+    """`n ROWS`, n of 0 or more."""
+    position, first = reader.position, reader.index
+    while reader.word() not in ("ROWS", "ROW"):
+        reader.advance()
+    text = reader.show_since(first).strip("`")
+    reader.advance()
+    if not text.isdecimal() or len(text) > 10 or int(text) >= MOST_ROWS:
+        message = f"Expected a whole number of rows from 0 on and below 2^31 after WITHIN, found `{text}`"
+        raise fail(ParseError, message, position)
+    return int(text)

@@ -27,8 +27,20 @@ class WrittenWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenOrder:
+    """ORDERED behind a column. rows: the number before ROWS; keys: a number that stands alone, as written;
+    duration_us: a duration. `position`: of ORDERED; `size_position`: of what stands behind WITHIN."""
+
+    position: Position
+    rows: int | None = None
+    keys: str | None = None
+    duration_us: int | None = None
+    size_position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenColumn:
-    """A column of CREATE, its type still as written; what stands behind UNIT, and where."""
+    """A column of CREATE, its type still as written; what stands behind UNIT, and where; and ORDERED."""
 
     name: str
     type_name: str
@@ -36,6 +48,7 @@ class WrittenColumn:
     type_position: Position
     unit: TimeUnit | None
     unit_position: Position
+    order: WrittenOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from penstock.engine.expressions.expression import Expression, columns_of, move_
 from penstock.engine.plan.plan import (
     JoinNode,
     ManyJoinNode,
+    OrderedJoinNode,
     PlanNode,
     SelectNode,
     SideNode,
@@ -33,7 +34,7 @@ def prune_columns(node: PlanNode) -> PlanNode:
             left, left_side = prune_side(node.left, node.left_side)
             right, right_side = prune_side(node.right, node.right_side)
             return JoinNode(left, right, left_side, right_side, node.condition)
-        case ManyJoinNode():
+        case ManyJoinNode() | OrderedJoinNode():
             both = zip(node.inputs, node.sides, strict=True)
             inputs, sides = zip(*(prune_side(source, side) for source, side in both), strict=True)
             return replace(node, inputs=inputs, sides=sides)

@@ -35,7 +35,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class StreamScan:
-    """All columns of a stream's window; `windowed` is false if none was written and the query needs none."""
+    """All columns of a stream's window; `windowed` is false if none was written and the query needs none.
+
+    `ordered`: the columns that are declared ORDERED."""
 
     stream: str
     alias: str
@@ -44,6 +46,7 @@ class StreamScan:
     position: Position
     time_column: int
     windowed: bool = True
+    ordered: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

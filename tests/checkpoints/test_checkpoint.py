@@ -31,8 +31,8 @@ from penstock.engine.selects.select import Select
 from penstock.optimizer.plan import choose_expiry
 
 STREAMS = """
-    CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR);
-    CREATE STREAM b (ts TIMESTAMP, k BIGINT, v DOUBLE, s VARCHAR);
+    CREATE STREAM a (ts TIMESTAMP, k BIGINT ORDERED, v DOUBLE, s VARCHAR);
+    CREATE STREAM b (ts TIMESTAMP, k BIGINT ORDERED WITHIN 3, v DOUBLE, s VARCHAR);
     CREATE TABLE t (k BIGINT, label VARCHAR);
 """
 QUERIES = [
@@ -60,6 +60,7 @@ QUERIES = [
     " WINDOW 2 MICROSECONDS",
     "SELECT x.k, COUNT(*) AS n FROM a AS x, b AS y, a AS z WHERE x.k = y.k AND y.k = z.k GROUP BY x.k"
     " WINDOW 3 MICROSECONDS",
+    "SELECT x.k, y.v, x.s FROM a AS x JOIN b AS y ON x.k = y.k AND x.s = y.s",
 ]
 
 

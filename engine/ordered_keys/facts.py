@@ -1,0 +1,50 @@
+"""What a join without windows knows of its streams and of what it has missed, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.engine.intake.disorder import write_code
+from penstock.engine.keys.keys import INT_MIN
+from penstock.engine.plan.plan import SourceNode
+
+from .ordered_join import OrderedJoin
+from .ordered_side import OrderedSide
+
+
+def accuracy_of(results: int, joins: Iterable[OrderedJoin]) -> float:
+    """At least this part of what could be found was, by how many results there are."""
+    missed = sum(join.missed.most for join in joins)
+    return 1.0 if not missed else results / (results + missed)
+
+
+def facts_of(results: int, joins: list[OrderedJoin]) -> dict[str, Any]:
+    """Of the joins of a query with so many results."""
+    return {
+        "accuracy_at_least": accuracy_of(results, joins),
+        "rows_late_key": sum(join.missed.rows for join in joins),
+        "results_missed_at_most": sum(join.missed.most for join in joins),
+        "evict": joins[0].node.evict,
+        "sides": [facts_of_side(join, side) for join in joins for side in join.sides],
+    }
+
+
+def facts_of_side(join: OrderedJoin, side: OrderedSide) -> dict[str, Any]:
+    """k: the factor by which rows go; measured: that of the last rows. Rates are in rows per second."""
+    frontier, source = side.reader.frontier, join.node.inputs[side.number]
+    now = side.reader.now
+    return {
+        "stream": source.stream if isinstance(source, SourceNode) else "",
+        "column": frontier.name,
+        "order": frontier.rule.kind,
+        "k": side.reader.factor,
+        "measured_k": frontier.measured,
+        "multiplicity": side.multiplicity,
+        "rate": frontier.rate,
+        "lag": join.lag(side.number),
+        "frontier": None if now == INT_MIN else write_code(now, frontier.type),
+        "predicted_rows": join.predicted_rows(side.number),
+        "rows": len(side),
+        "rows_late_key": side.rows_late,
+    }

@@ -1,0 +1,63 @@
+"""Joins without windows as EXPLAIN shows them: what bounds each side, and what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.intake.disorder import write_rule
+from penstock.engine.ordered_keys.facts import facts_of_side
+from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+from penstock.engine.ordered_keys.ordered_side import OrderedSide
+from penstock.engine.plan.plan import OrderedJoinNode
+
+from .explain_text import where_lines
+
+GOES = {
+    "key": "rows go when no row to come can have their key",
+    "fifo": "rows go first in, first out, as the buffers of the model say",
+}
+
+
+def describe_ordered(
+    node: OrderedJoinNode, join: OrderedJoin, analyze: bool
+) -> tuple[str, list[str], dict[str, Any]]:
+    """Title, lines and data of a join; analyze: with what was measured."""
+    facts = [facts_of_side(join, side) for side in join.sides]
+    names = [f"{one['stream']}.{one['column']}" for one in facts]
+    further = len({number for own in node.variables for number in own}) - 1
+    title = f"OrderedJoin {' = '.join(names)}"
+    if further:
+        title += f", {further} more key{'s' if further > 1 else ''}"
+    lines = [GOES[node.evict]]
+    for name, side, one in zip(names, join.sides, facts, strict=True):
+        lines.append(f"{name}: {said(side, one)}")
+        if analyze:
+            lines[-1] += f", {counted(one)}"
+        predicate = node.sides[side.number].predicate
+        lines += [] if predicate is None else [f"  {line}" for line in where_lines(predicate)]
+    if analyze and join.missed.rows:
+        lines.append(
+            f"{join.missed.rows:,} rows came too late for their partners, "
+            f"at most {join.missed.most:,} results missed"
+        )
+    data: dict[str, Any] = {"node": "OrderedJoin", "evict": node.evict, "sides": facts, "state_bounded": True}
+    data |= {"rows_late_key": join.missed.rows}
+    data |= {"results_missed_at_most": join.missed.most}
+    return title, lines, data
+
+
+def said(side: OrderedSide, facts: dict[str, Any]) -> str:
+    """What is declared of a side, or measured."""
+    frontier = side.reader.frontier
+    if frontier.is_declared:
+        return f"ORDERED {write_rule(frontier)}, declared"
+    return f"ORDERED, factor {facts['k']:,} measured"
+
+
+def counted(facts: dict[str, Any]) -> str:
+    found = f"factor {facts['measured_k']:,} measured, " if facts["order"] != "monitored" else ""
+    frontier = "none yet" if facts["frontier"] is None else f"at `{facts['frontier']}`"
+    return (
+        f"{found}up to {facts['multiplicity']:,} alike, frontier {frontier}, "
+        f"{facts['predicted_rows']:,} rows predicted, {facts['rows']:,} held"
+    )

@@ -1,0 +1,135 @@
+"""Queries over streams without windows that nothing bounds, or not yet: refused by name.
+
+Rows that pass and are forgotten need no window; nor does an inner join of streams on columns that are
+declared ORDERED, as it gives its rows. All else over a stream without a window is refused here.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from penstock.engine.rows.errors import UnsupportedError
+from penstock.optimizer.bind.bind import no_window, passes
+from penstock.optimizer.read.source import fail
+from penstock.optimizer.rewrite.flatten_input import flatten_input
+from penstock.optimizer.rewrite.order_joins import Cluster, collect_cluster
+from penstock.optimizer.tree.logical import (
+    Aggregate,
+    Distinct,
+    Join,
+    Node,
+    Position,
+    Query,
+    SetOperation,
+    StreamScan,
+    TableScan,
+    UnionAll,
+    inputs_of,
+    nodes_of,
+    streams_of,
+)
+
+from .plan_many import MOST_SIDES
+from .plan_ordered import is_ordered, is_unbounded
+from .plan_streams import is_plain
+
+
+def refuse_unbounded(query: Query) -> None:
+    """Raises if a stream without a window would have to be kept whole, or what bounds it is not built."""
+    if query.emit == "inserts" and all(map(passes, nodes_of(query.root))):
+        return
+    scans = streams_read(query.root)
+    if not scans:
+        return
+    refuse_node(query.root)
+    joins = [one for one in nodes_of(query.root) if isinstance(one, Join)]
+    if not any(len(streams_read(one)) > 1 for one in joins):
+        raise no_window(scans[0], bool(joins))
+    if query.hop is not None:
+        not_yet("HOP BY over a join without windows", query.hop.position)
+    if query.emit != "inserts":
+        not_yet(f"EMIT {query.emit.upper()} of a join without windows", query.emit_position)
+    if not is_plain(query.root):
+        not_yet("A table beside a join of streams without windows", query.emit_position)
+
+
+def streams_read(node: Node) -> list[StreamScan]:
+    """The streams without windows below a node, one that is read twice twice."""
+    return [one for one in nodes_of(node) if isinstance(one, StreamScan) and not one.windowed]
+
+
+def refuse_node(node: Node) -> None:
+    base = flatten_input(node).base
+    if isinstance(base, StreamScan | TableScan):
+        return
+    if isinstance(base, UnionAll):
+        for part in base.inputs:
+            refuse_node(part)
+    elif isinstance(base, Join) and base.kind == "inner":
+        refuse_cluster(collect_cluster(node))
+    else:
+        refuse_above(base)
+
+
+def refuse_above(base: Node) -> None:
+    """What keeps or groups the rows of streams without windows."""
+    scans = streams_read(base)
+    if not scans:
+        return
+    is_join = any(isinstance(one, Join) for one in nodes_of(base))
+    if not is_join:
+        raise no_window(scans[0], False)
+    for part in inputs_of(base):  # what is wrong below comes first
+        refuse_node(part)
+    assert isinstance(base, Aggregate | Distinct | SetOperation | Join), "all else passes rows on"
+    not_yet(f"{name_of(base)} without windows", base.position)
+
+
+def refuse_cluster(cluster: Cluster) -> None:
+    """Inner joins next to each other."""
+    bases = [flatten_input(item).base for item in cluster.items]
+    unbounded = [base for base in bases if isinstance(base, StreamScan) and not base.windowed]
+    streams = [base for base in bases if streams_of(base)]
+    if not any(isinstance(one, StreamScan) and not one.windowed for base in bases for one in nodes_of(base)):
+        return
+    if len(streams) == 1 and unbounded:
+        return  # rows of a stream meet tables, and are forgotten
+    for scan in unbounded:
+        if not scan.ordered:
+            raise no_window(scan, True)
+    if all(map(is_unbounded, cluster.items)):
+        if len(cluster.items) > MOST_SIDES:
+            not_yet(f"A join of more than {MOST_SIDES} streams without windows", cluster.position)
+        if not is_ordered(cluster):
+            raise no_window(unbounded[0], True)
+        return
+    for base in bases:
+        if isinstance(base, StreamScan) and base.windowed:
+            not_yet("A stream with a window beside one without in a join", base.position)
+        if isinstance(base, TableScan):
+            not_yet("A table in a join of streams without windows", base.position)
+        if not isinstance(base, StreamScan):
+            refuse_node(base)
+            not_yet(f"{name_of(base)} in a join without windows", cluster.position)
+
+
+def name_of(node: Node) -> str:
+    """As it is written in SQL."""
+    match node:
+        case Aggregate():
+            return "An aggregate over a join"
+        case Distinct():
+            return "DISTINCT over a join"
+        case SetOperation():
+            return f"{node.word} over a join"
+        case Join():
+            return f"{node.kind.upper()} JOIN of streams"
+        case UnionAll():
+            return "UNION ALL"
+        case _:
+            return "A sub-query"
+
+
+def not_yet(what: str, position: Position) -> NoReturn:
+    hint = "Give every stream a window, as in `[RANGE 5 MINUTES]`"
+    raise fail(UnsupportedError, f"{what} is not supported yet", position, hint)

@@ -1,0 +1,174 @@
+"""ORDERED in CREATE STREAM, and which joins need no window by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import Engine, QueryError
+
+STREAMS = """
+    CREATE STREAM a (ts TIMESTAMP, k BIGINT ORDERED, d DOUBLE ORDERED, j BIGINT);
+    CREATE STREAM b (ts TIMESTAMP, k BIGINT ORDERED WITHIN 5, d DOUBLE ORDERED WITHIN 0.5, j BIGINT);
+    CREATE STREAM c (ts TIMESTAMP ORDERED WITHIN 5 SECONDS, k BIGINT ORDERED WITHIN 500 ROWS, j BIGINT);
+    CREATE STREAM p (ts TIMESTAMP, k BIGINT);
+    CREATE TABLE t (k BIGINT, name VARCHAR);
+"""
+ORDERED = "Streams joined on columns that are declared ORDERED need no windows"
+
+
+def engine() -> Engine:
+    made = Engine()
+    made.execute(STREAMS)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            "x BOOLEAN ORDERED",
+            "TIMESTAMP or DOUBLE before ORDERED, found BOOLEAN in column `x`",
+        ),
+        (
+            "x VARCHAR ORDERED",
+            "TIMESTAMP or DOUBLE before ORDERED, found VARCHAR in column `x`",
+        ),
+        ("x BIGINT ORDERED WITHIN -1", "Expected 0 or more after WITHIN, found `-1`"),
+        ("x BIGINT ORDERED WITHIN -1 ROWS", "from 0 on and below 2^31 after WITHIN, found `-1`"),
+        ("x BIGINT ORDERED WITHIN 2147483648 ROWS", "below 2^31 after WITHIN, found `2147483648`"),
+        ("x BIGINT ORDERED WITHIN 1.5 ROWS", "below 2^31 after WITHIN, found `1.5`"),
+        (
+            "x BIGINT ORDERED WITHIN 1.5",
+            "a whole number from 0 on and below 2^62 after WITHIN, found",
+        ),
+        ("x DOUBLE ORDERED WITHIN 1e30", "Expected a number from 0 on and below 2^62 after WITHIN"),
+        (
+            "x BIGINT ORDERED WITHIN 5 SECONDS",
+            "`n ROWS` after WITHIN of BIGINT, found a duration",
+        ),
+        (
+            "x TIMESTAMP ORDERED WITHIN 5",
+            "or `n ROWS` after WITHIN of TIMESTAMP, found `5`",
+        ),
+        ("x TIMESTAMP ORDERED WITHIN -5 SECONDS", "Expected a duration of 0 or more, found `-5 SECONDS`"),
+        ("x BIGINT ORDERED WITHIN", "Expected `n ROWS`, a number or a duration after WITHIN, found `,`"),
+        (
+            "x BIGINT ORDERED PER y",
+            "ORDERED PER column, a sequence for each value",
+        ),
+        ("x BIGINT ORDERED WITHIN 3 ROWS PER y", "ORDERED PER column"),
+    ],
+)
+def test_what_is_refused_of_a_column(column: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        Engine().execute(f"CREATE STREAM s (ts TIMESTAMP, {column}, y VARCHAR)")
+    assert message in str(caught.value) and "line 1, column" in str(caught.value)
+
+
+def test_a_table_is_not_ordered() -> None:
+    with pytest.raises(QueryError, match="Expected a column of a table, found ORDERED"):
+        Engine().execute("CREATE TABLE t (k BIGINT ORDERED)")
+
+
+def test_the_new_words_are_names_too() -> None:
+    made = Engine()
+    columns = "ts TIMESTAMP, within BIGINT ORDERED WITHIN 3 ROWS, rows BIGINT, ordered BIGINT"
+    made.execute(f"CREATE STREAM ordered ({columns})")
+    query = made.query(
+        "SELECT within AS ordered, rows, ordered AS within FROM ordered AS within WHERE rows > 0"
+    )
+    made.push("ordered", {"ts": [1], "within": [2], "rows": [3], "ordered": [4]})
+    assert query.results().to_pylist()[0].items() >= {"ordered": 2, "rows": 3, "within": 4}.items()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.k FROM a JOIN b USING (k)",
+        "SELECT * FROM a JOIN b USING (k) JOIN c USING (k)",
+        "SELECT a.k FROM a, b WHERE a.k = b.k AND a.k = 5",
+        "SELECT a.k FROM a JOIN b ON a.j = b.j AND a.d = b.d AND a.k = b.k",
+        "SELECT a.k FROM a JOIN b ON a.k = b.k JOIN c ON b.k = c.k AND a.j < c.j WHERE a.j > 3",
+        "SELECT a.k FROM a JOIN b ON a.k = b.k UNION ALL SELECT k FROM c",
+        "SELECT x.k FROM a x JOIN a y ON x.k = y.k",
+        "SELECT x.ts FROM c x JOIN c y ON x.ts = y.ts",
+        "SELECT k FROM (SELECT k, j FROM a WHERE j > 3) x JOIN b USING (k) WHERE x.j < b.j",
+    ],
+)
+def test_joins_that_need_no_window(sql: str) -> None:
+    assert "OrderedJoin" in str(engine().query(sql)._engine.explain())
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT a.k FROM a JOIN b ON a.k = b.d", ORDERED),
+        ("SELECT a.k FROM a JOIN b ON a.j = b.j", ORDERED),
+        ("SELECT a.k FROM a JOIN b ON a.k = b.k + 1", ORDERED),
+        ("SELECT a.k FROM a JOIN b ON a.k < b.k", ORDERED),
+        ("SELECT a.k FROM a CROSS JOIN b", ORDERED),
+        ("SELECT a.k FROM a JOIN b ON a.d = b.d JOIN c ON a.k = c.k", ORDERED),
+        (
+            "SELECT a.k FROM a JOIN p ON a.k = p.k",
+            ORDERED,
+        ),
+        (
+            "SELECT a.k FROM a JOIN p [RANGE 5 SECONDS] ON a.k = p.k",
+            "A stream with a window beside one",
+        ),
+        (
+            "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k",
+            "LEFT JOIN of streams without",
+        ),
+        (
+            "SELECT a.k FROM a FULL JOIN b ON a.k = b.k",
+            "FULL JOIN of streams without",
+        ),
+        (
+            "SELECT a.k FROM a WHERE EXISTS (SELECT * FROM b WHERE b.k = a.k)",
+            "SEMI JOIN of streams",
+        ),
+        (
+            "SELECT a.k FROM a WHERE NOT EXISTS (SELECT * FROM b WHERE b.k = a.k)",
+            "ANTI JOIN of",
+        ),
+        ("SELECT k FROM a EXCEPT SELECT k FROM b", "Expected a window on `a`, found none"),
+        ("SELECT a.k FROM a JOIN b USING (k) EXCEPT SELECT k FROM c", "EXCEPT over a join without windows"),
+        ("SELECT k, COUNT(*) FROM a JOIN b USING (k) GROUP BY k", "An aggregate over a join without windows"),
+        ("SELECT COUNT(*) FROM a", "Expected a window on `a`, found none"),
+        (
+            "SELECT DISTINCT k FROM a JOIN b USING (k)",
+            "DISTINCT over a join",
+        ),
+        ("SELECT k FROM a JOIN b USING (k) HOP BY 5 SECONDS", "HOP BY over a join without windows"),
+        ("SELECT k FROM a JOIN b USING (k) EMIT CHANGES", "EMIT CHANGES of a join without windows"),
+        ("SELECT k FROM a EMIT CHANGES", "Expected a window on `a`, found none"),
+        ("SELECT k FROM a JOIN b USING (k) JOIN t USING (k)", "A table in a join of streams without windows"),
+        (
+            "SELECT a.k FROM a JOIN b USING (k) UNION ALL SELECT k FROM a JOIN t USING (k)",
+            "A table beside",
+        ),
+        (
+            "SELECT a.k FROM a JOIN (SELECT k FROM b UNION ALL SELECT k FROM c) u ON a.k = u.k",
+            "UNION ALL in a",
+        ),
+    ],
+)
+def test_what_is_refused_by_name(sql: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        engine().query(sql)
+    assert message in str(caught.value) and "line 1, column" in str(caught.value)
+    assert not engine().queries
+
+
+def test_a_window_is_a_window_on_ordered_columns_too() -> None:
+    made = engine()
+    made.query("SELECT a.k FROM a JOIN b USING (k) WINDOW 5 MINUTES")
+    assert "Join" in made.explain() and "OrderedJoin" not in made.explain()
+
+
+def test_nan_is_refused() -> None:
+    with pytest.raises(
+        Exception, match="Expected a number in column `d`, which is ORDERED, found NaN, in `a`, row 2"
+    ):
+        engine().push("a", {"ts": [1, 2], "k": [1, 2], "d": [1.0, float("nan")], "j": [1, 1]})
