@@ -238,7 +238,7 @@ def test_all_rows_at_one_instant(cuts: int) -> None:
     for query in (rows_, alone):
         assert sorted(query.results()["k"].to_pylist()) == sorted(keys[-size:].tolist())
     assert join_stats(engine, rows_)["state_rows"] == 2 * size
-    assert join_stats(engine, rows_) == join_stats(engine, range_), "one join for both"
+    assert join_stats(engine, range_)["state_rows"] == 0
 
 
 @pytest.mark.parametrize("index", INDEX_KINDS)
