@@ -17,6 +17,7 @@ import enum
 import functools
 import json
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from mypy.types import (
     get_proper_type,
 )
 
+import penstock
 from penstock.engine.checkpoints import checkpoint, object_graph
 from penstock.engine.checkpoints.object_graph import attributes_of, has_own_state, is_value
 from penstock.engine.restoring.restorable import (
@@ -449,7 +451,7 @@ def kind_of(value: Any) -> str:
 
 
 def meet(arguments: list[str], seen: Seen) -> Seen:
-    """Run tests and look at every engine that is written down."""
+    """Run tests and look at every engine that they have, or write down."""
     meeting = Meeting(Table(seen, is_open=True), seen)
 
     class Looking(object_graph.Walk):
@@ -467,13 +469,41 @@ def meet(arguments: list[str], seen: Seen) -> Seen:
                         meeting.look(made, held)
             return number
 
+    class WritesDown:
+        """Every engine of a test, before it is closed and when the test is over."""
+
+        def __init__(self) -> None:
+            self._engines: weakref.WeakSet[penstock.Engine] = weakref.WeakSet()
+            begin, close = penstock.Engine.__init__, penstock.Engine.close
+
+            def begins(engine: penstock.Engine, *args: Any, **options: Any) -> None:
+                begin(engine, *args, **options)
+                self._engines.add(engine)
+
+            def closes(engine: penstock.Engine, **how: Any) -> None:
+                self._write(engine)
+                close(engine, **how)
+
+            penstock.Engine.__init__ = begins  # type: ignore[method-assign]
+            penstock.Engine.close = closes  # type: ignore[method-assign]
+
+        def _write(self, engine: penstock.Engine) -> None:
+            if hasattr(engine, "_turns"):
+                with contextlib.suppress(Exception):
+                    engine.checkpoint_bytes()
+
+        def pytest_runtest_teardown(self) -> None:
+            for engine in list(self._engines):
+                self._write(engine)
+            self._engines.clear()
+
     checkpoint.Walk = Looking  # type: ignore[misc]
     checkpoint.restorable = lambda: meeting  # type: ignore[assignment]
-    for argument in arguments:
-        if argument == "drawn":
-            draw(150)
-        else:
-            pytest.main(["-q", "-p", "no:cacheprovider", argument])
+    tests = [argument for argument in arguments if argument != "drawn"]
+    if len(tests) < len(arguments):
+        draw(150)
+    if tests:
+        pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not slow", *tests], plugins=[WritesDown()])
     return {key: list(values) for key, values in meeting.seen.items()}
 
 
