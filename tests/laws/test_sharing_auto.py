@@ -27,7 +27,6 @@ from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.rows.window import Window
 from penstock.optimizer.costs.weights import Weights
-from penstock.optimizer.plan.plan_query import Planned
 from penstock.optimizer.share import lay_out_joins
 from penstock.optimizer.share.lay_out_joins import ENTER_GAIN, EVERY_WINDOW, LEAVE_GAIN
 from penstock.query import EPOCH, NEVER
@@ -382,6 +381,7 @@ def start_many(engine: penstock.Engine, left_us: NDArray, right_us: NDArray) -> 
     )
     plan = first._pipeline.plan
     assert isinstance(plan, MemberNode) and not plan.swapped
+    alone = engine._plan(first._bound, True, "q0")
     queries = [first]
     for number, windows in enumerate(zip(left_us[1:].tolist(), right_us[1:].tolist(), strict=True), 1):
         left, right = (
@@ -389,7 +389,7 @@ def start_many(engine: penstock.Engine, left_us: NDArray, right_us: NDArray) -> 
             for side, size in zip(plan.sides, windows, strict=True)
         )
         other = dataclasses.replace(plan, sides=(left, right))
-        engine._start(f"q{number}", first._bound, Planned(other), True)
+        engine._start(f"q{number}", first._bound, alone.with_node(other), True)
         queries.append(engine.queries[f"q{number}"])
     return queries
 
