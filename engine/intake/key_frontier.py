@@ -13,7 +13,8 @@ rows but the last k will not come again, nor will a lesser one:
                                        frontier 9
 
 Law: the frontier never falls. It is exact if the factor is true; a factor that is measured may prove to be
-too small, and a row below the frontier is then one that came too late for some of its partners.
+too small, and a row below the frontier is then one that came too late for some of its partners. So nothing
+is said of what can come before there was something to measure: 2,000 rows.
 
 The factor is that of the arrivals. Where rows wait for older ones of their stream, a row that goes on leaves
 those behind that came before it, and the frontier is not above these.
@@ -38,6 +39,7 @@ from penstock.engine.rows.types import SqlType
 from .order_rule import OrderRule
 
 WINDOW_ROWS = 2_000  # of the last so many arrivals the factor is the greatest that was met
+WARM_ROWS = 2_000  # before so many rows have come, a factor that is measured says nothing of what can come
 REACH_ROWS = 32_768  # a row that comes further behind than this may be measured as no more
 MEASURE_US = 10_000_000  # rates are of about the last so many microseconds
 
@@ -153,7 +155,8 @@ class KeyFrontier:
         declared = int(self.rule.size) if self.rule.kind == "rows" else -1
         first, end, at, head, tail, _ = follow_keys(
             codes, valid, self.come, self._records, self._record_codes, self._first, self._end, self._at,
-            late, late_rows, 0, waiting, declared, WINDOW_ROWS, REACH_ROWS, self.arrived, frontiers, factors,
+            late, late_rows, 0, waiting, declared, 0 if declared >= 0 else WARM_ROWS, WINDOW_ROWS, REACH_ROWS,
+            self.arrived, frontiers, factors,
         )  # fmt: skip
         if self.rule.kind == "within":
             self._bound_by_keys(codes, valid, frontiers)

@@ -49,6 +49,7 @@ def follow_keys(
     head: int,
     tail: int,
     declared: int,
+    warm: int,
     window: int,
     reach: int,
     frontier: int,
@@ -61,8 +62,9 @@ def follow_keys(
     the running maximum rose, at [first, end), with room for all rows; `at`: the last of them whose code no
     row to come can have, first - 1 if there is none. late, late_rows: int64, rows that came behind one that
     is not less, and how many rows behind the first of these, the greatest of the last `window` rows at
-    [head, tail), falling, with room for all rows. declared: the factor, -1: as measured. Records are kept for
-    `reach` rows. Writes frontiers and factors (int64 per row). Returns first, end, at, head, tail, frontier.
+    [head, tail), falling, with room for all rows. declared: the factor, -1: as measured. Before `warm` rows
+    have come nothing is known of what can still come. Records are kept for `reach` rows. Writes frontiers
+    and factors (int64 per row). Returns first, end, at, head, tail, frontier.
     """
     for row in range(len(codes)):
         come += 1
@@ -84,7 +86,7 @@ def follow_keys(
         factor = declared
         if declared < 0:
             factor = late_rows[head] if head < tail else 0
-        while at + 1 < end and records[at + 1] <= come - factor:
+        while come >= warm and at + 1 < end and records[at + 1] <= come - factor:
             at += 1
             frontier = max(frontier, min(record_codes[at], LAST_CODE - 1) + 1)
         while first < at and records[first + 1] <= come - reach:
