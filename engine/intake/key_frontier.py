@@ -153,11 +153,12 @@ class KeyFrontier:
         late_rows[:waiting] = self._late_rows[self._head : self._tail]
         frontiers, factors = np.empty((2, rows), np.int64)
         declared = int(self.rule.size) if self.rule.kind == "rows" else -1
-        first, end, at, head, tail, _ = follow_keys(
+        moved = follow_keys(
             codes, valid, self.come, self._records, self._record_codes, self._first, self._end, self._at,
             late, late_rows, 0, waiting, declared, 0 if declared >= 0 else WARM_ROWS, WINDOW_ROWS, REACH_ROWS,
             self.arrived, frontiers, factors,
         )  # fmt: skip
+        first, end, at, head, tail, _ = map(int, moved)
         if self.rule.kind == "within":
             self._bound_by_keys(codes, valid, frontiers)
         broken = self._broken(codes, valid, frontiers)

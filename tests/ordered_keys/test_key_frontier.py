@@ -122,6 +122,18 @@ def test_nothing_is_said_before_there_was_something_to_measure(monkeypatch: pyte
     assert (frontier.measured, frontier.now) == (1, 4)
 
 
+@pytest.mark.parametrize("reach", [100, 1_500, 6_000])
+def test_factors_of_many_rows(reach: int) -> None:
+    """Also those that are found among records that lie further back than most."""
+    random_ = np.random.default_rng(reach)
+    keys = np.argsort(np.arange(8_000) + random_.uniform(0, reach, 8_000), kind="stable") // 2
+    behind = np.arange(8_000) - np.maximum.accumulate(keys).searchsorted(keys)
+    frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
+    for end in range(1_000, 9_000, 1_000):
+        arrive(frontier, keys[end - 1_000 : end].tolist())
+        assert frontier.measured == behind[max(0, end - key_frontier.WINDOW_ROWS) : end].max()
+
+
 def test_records_that_lie_far_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_frontier, "REACH_ROWS", 100)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
