@@ -100,7 +100,8 @@ def test_rows_that_break_what_was_declared(keys: list[int | None], size: int, st
 
 
 def test_the_factor_rises_at_once_and_falls_with_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_frontier, "WINDOW_ROWS", 5)
+    monkeypatch.setattr(key_frontier, "STEP_ROWS", 1)
+    monkeypatch.setattr(key_frontier, "STEPS", 5)
     monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     arrive(frontier, [1, 2, 3, 4])
@@ -131,7 +132,8 @@ def test_factors_of_many_rows(reach: int) -> None:
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     for end in range(1_000, 9_000, 1_000):
         arrive(frontier, keys[end - 1_000 : end].tolist())
-        assert frontier.measured == behind[max(0, end - key_frontier.WINDOW_ROWS) : end].max()
+        begin = max(0, end - key_frontier.STEPS * key_frontier.STEP_ROWS)
+        assert frontier.measured == behind[begin:end].max()
 
 
 def test_records_that_lie_far_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
