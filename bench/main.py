@@ -58,6 +58,13 @@ def run_threads(quick: bool, out: Path, tell: Tell) -> Outcome:
     return bench_threads(QUICK if quick else FULL, out, tell)
 
 
+def run_oblivious(quick: bool, out: Path, tell: Tell) -> Outcome:
+    """Joins without windows on keys that grow: what is found, held and predicted, how fast."""
+    from .oblivious import FULL, QUICK, bench_oblivious
+
+    return bench_oblivious(QUICK if quick else FULL, out, tell)
+
+
 def run_spark(quick: bool, out: Path, tell: Tell) -> Outcome:
     """Spark in and out: what the sink costs, and what it gains over joins of Spark's own."""
     import penstock.connectors.spark  # noqa: F401  (says what to install, before anything is measured)
@@ -73,6 +80,7 @@ BENCHES: dict[str, Bench] = {
     "expiry": run_expiry,
     "hopping": run_hopping,
     "threads": run_threads,
+    "oblivious": run_oblivious,
     "spark": run_spark,
 }
 

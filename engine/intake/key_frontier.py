@@ -2,8 +2,8 @@
 
 In:      the keys of rows, in order of arrival, and how many of them go on in order of time.
 Out:     after each row that has gone on, the frontier: the least key that a row behind it can have.
-Kept:    where the running maximum rose, as far back as a key is looked for; which of the last 2,000 rows came
-         behind a key that is not less, the furthest of these; frontiers that a reader has not come to.
+Kept:    where the running maximum rose, as far back as a key is looked for; of each hundred of the last 2,000
+         rows, how far one came behind a key that is not less, at most; what readers have not come to.
 Dropped: what lies further back, and frontiers that all readers have passed.
 
 With a factor of k, no row comes more than k rows behind one whose key is not less. So the greatest key of all
@@ -13,7 +13,8 @@ rows but the last k will not come again, nor will a lesser one:
                                        frontier 9
 
 Law: the frontier never falls. It is exact if the factor is true; a factor that is measured may prove to be
-too small, and a row below the frontier is then one that came too late for some of its partners.
+too small, and a row below the frontier is then one that came too late for some of its partners. So nothing
+is said of what can come before there was something to measure: 2,000 rows.
 
 The factor is that of the arrivals. Where rows wait for older ones of their stream, a row that goes on leaves
 those behind that came before it, and the frontier is not above these.
@@ -37,7 +38,9 @@ from penstock.engine.rows.types import SqlType
 
 from .order_rule import OrderRule
 
-WINDOW_ROWS = 2_000  # of the last so many arrivals the factor is the greatest that was met
+STEP_ROWS = 100  # are measured together
+STEPS = 21  # of the last so many steps the factor is the greatest that was met: of 2,000 rows and some more
+WARM_ROWS = 2_000  # before so many rows have come, a factor that is measured says nothing of what can come
 REACH_ROWS = 32_768  # a row that comes further behind than this may be measured as no more
 MEASURE_US = 10_000_000  # rates are of about the last so many microseconds
 
@@ -55,10 +58,7 @@ class Followed:
     first: int
     end: int
     at: int
-    late: NDArray
-    late_rows: NDArray
-    head: int
-    tail: int
+    peaks: NDArray
 
 
 class KeyReader:
@@ -119,16 +119,15 @@ class KeyFrontier:
         self._record_codes: NDArray = np.empty(64, np.int64)
         self._first = self._end = 0
         self._at = -1
-        self._late: NDArray = np.empty(0, np.int64)
-        self._late_rows: NDArray = np.empty(0, np.int64)
-        self._head = self._tail = 0
+        self._peaks: NDArray = np.zeros(STEPS, np.int64)
+        """How far behind one that is not less a row came at most, by step."""
 
     # -- what comes ---------------------------------------------------------------------------------
 
     @property
     def measured(self) -> int:
         """The factor of the last rows, as it was met."""
-        return int(self._late_rows[self._head]) if self._head < self._tail else 0
+        return int(self._peaks.max())
 
     @property
     def factor(self) -> int:
@@ -145,23 +144,20 @@ class KeyFrontier:
         codes = np.ascontiguousarray(encode_values(keys, self.type))
         valid = valid_bytes(keys)
         self._make_room(rows)
-        waiting = self._tail - self._head
-        late, late_rows = np.empty(waiting + rows, np.int64), np.empty(waiting + rows, np.int64)
-        late[:waiting] = self._late[self._head : self._tail]
-        late_rows[:waiting] = self._late_rows[self._head : self._tail]
+        peaks = self._peaks.copy()
         frontiers, factors = np.empty((2, rows), np.int64)
         declared = int(self.rule.size) if self.rule.kind == "rows" else -1
-        first, end, at, head, tail, _ = follow_keys(
+        moved = follow_keys(
             codes, valid, self.come, self._records, self._record_codes, self._first, self._end, self._at,
-            late, late_rows, 0, waiting, declared, WINDOW_ROWS, REACH_ROWS, self.arrived, frontiers, factors,
+            peaks, STEP_ROWS, declared, 0 if declared >= 0 else WARM_ROWS, REACH_ROWS, self.arrived,
+            frontiers, factors,
         )  # fmt: skip
+        first, end, at, _ = map(int, moved)
         if self.rule.kind == "within":
             self._bound_by_keys(codes, valid, frontiers)
         broken = self._broken(codes, valid, frontiers)
         greatest = int(self._record_codes[end - 1]) if end > first else None
-        return Followed(
-            frontiers, factors, broken, greatest, rows, first, end, at, late, late_rows, head, tail
-        )
+        return Followed(frontiers, factors, broken, greatest, rows, first, end, at, peaks)
 
     def _bound_by_keys(self, codes: NDArray, valid: NDArray, frontiers: NDArray) -> None:
         """The least key in time after each row is the greatest so far less what was declared."""
@@ -197,8 +193,7 @@ class KeyFrontier:
         if followed.rows:
             self.arrived = int(followed.frontiers[-1])
         self._first, self._end, self._at = followed.first, followed.end, followed.at
-        self._late, self._late_rows = followed.late, followed.late_rows
-        self._head, self._tail = followed.head, followed.tail
+        self._peaks = followed.peaks
 
     def note_rate(self, rows: int, earliest: int, latest: int) -> None:
         """So many rows have arrived, of these times."""
@@ -270,7 +265,7 @@ class KeyFrontier:
 
     def _check_restored(self) -> None:
         expect(0 <= self.come < FAR, "rows that have come")
-        arrays = [self._records, self._record_codes, self._late, self._late_rows]
+        arrays = [self._records, self._record_codes, self._peaks]
         arrays += [self.log.data, self.factor_log.data]
         expect(all(one.dtype == np.int64 and one.ndim == 1 for one in arrays), "keys and numbers of rows")
         expect(len(self._records) == len(self._record_codes), "a code for each record")
@@ -278,8 +273,7 @@ class KeyFrontier:
         expect(self._first - 1 <= self._at < max(self._end, 1), "a record that is the frontier")
         rising(self._records[self._first : self._end], "records")
         rising(self._record_codes[self._first : self._end], "codes of records")
-        expect(len(self._late) == len(self._late_rows), "so many rows behind for each row")
-        expect(0 <= self._head <= self._tail <= len(self._late), "late rows inside their arrays")
+        expect(len(self._peaks) > 0, "how far behind rows came")
         expect(
             (self.log.tail, self.log.end) == (self.factor_log.tail, self.factor_log.end),
             "a factor for each frontier",

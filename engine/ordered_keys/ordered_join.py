@@ -46,7 +46,7 @@ from .ordered_side import Examined, OrderedSide
 from .paper_buffer import Held, held_from
 
 STEP_ROWS = 32_768  # of one side taken in at once
-FIRST_ROWS = 1_024  # that seek at once, before it is known how many rows they find
+FIRST_ROWS = 256  # that seek at once, before it is known how many rows they find
 GOOD_ROWS = 65_536  # to be found by those that seek at once
 FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought over; then at every doubling
 
@@ -131,14 +131,15 @@ class OrderedJoin:
             return None
         try:
             return side.examine(batch)
-        except DataError:
-            bad = first_bad_row(batch, side.examine)
-            try:
-                side.examine(batch.slice(bad, bad + 1))
-            except DataError as first:
-                error = first
-            faults.append((int(batch.ts[bad]), error))
-            return None
+        except DataError as some:
+            error = some
+        bad = first_bad_row(batch, side.examine)
+        try:
+            side.examine(batch.slice(bad, bad + 1))
+        except DataError as first:
+            error = first
+        faults.append((int(batch.ts[bad]), error))
+        return None
 
     def _work(self, examined: Sequence[Examined | None]) -> None:
         """Take rows in, let them find others, and let go what nothing can meet."""
@@ -194,7 +195,6 @@ class OrderedJoin:
         start = 0
         while start < len(arrivals.owners):
             end = start + self._seekers
-            found = 0
             parts = []
             for side, own, seekers, kept in zip(self.sides, arrivals.sides, seeking, stored, strict=True):
                 places = own.places[seekers]

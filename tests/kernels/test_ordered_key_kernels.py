@@ -27,38 +27,49 @@ def behind(keys: list[int | None], j: int) -> int:
     return max((j - i for i in range(j) if keys[i] is not None and keys[i] >= key), default=0)  # type: ignore[operator]
 
 
-def naive_follow(keys: list[int | None], declared: int, window: int) -> list[tuple[int, int]]:
+def naive_follow(
+    keys: list[int | None], declared: int, warm: int, step: int, steps: int
+) -> list[tuple[int, int]]:
     """After each row: the frontier, and the factor."""
     found, frontier = [], LEAST
     for n in range(1, len(keys) + 1):
         factor = declared
         if declared < 0:
-            factor = max((behind(keys, j) for j in range(max(0, n - window), n)), default=0)
-        passed = [key for key in keys[: max(0, n - factor)] if key is not None]
+            begin = max(0, (n - 1) // step - steps + 1) * step
+            factor = max(behind(keys, j) for j in range(begin, n))
+        passed = [key for key in keys[: max(0, n - factor)] if key is not None and n >= warm]
         frontier = max([frontier, *(key + 1 for key in passed)])
         found.append((frontier, factor))
     return found
 
 
 @pytest.mark.twin("follow_keys.follow_keys")
-@given(KEYS, st.integers(-1, 6), st.sampled_from([3, 10, 100]), st.lists(st.integers(0, 40), max_size=4))
-def test_follow_keys(keys: list[int | None], declared: int, window: int, cuts: list[int]) -> None:
-    room = len(keys) + 1
-    records, codes, late, rows = np.zeros((4, room), np.int64)
-    first, end, at, head, tail, frontier = 0, 0, -1, 0, 0, LEAST
+@given(
+    KEYS,
+    st.integers(-1, 6),
+    st.sampled_from([0, 5, 20]),
+    st.sampled_from([(1, 3), (4, 2), (7, 5), (100, 1)]),
+    st.lists(st.integers(0, 40), max_size=4),
+)
+def test_follow_keys(
+    keys: list[int | None], declared: int, warm: int, steps: tuple[int, int], cuts: list[int]
+) -> None:
+    records, codes = np.zeros((2, len(keys) + 1), np.int64)
+    peaks = np.zeros(steps[1], np.int64)
+    first, end, at, frontier = 0, 0, -1, LEAST
     found: list[tuple[int, int]] = []
     edges = [0, *sorted(min(cut, len(keys)) for cut in cuts), len(keys)]
     for start, stop in itertools.pairwise(edges):
         part = keys[start:stop]
         frontiers, factors = np.zeros((2, len(part)), np.int64)
-        first, end, at, head, tail, frontier = follow_keys(
+        first, end, at, frontier = follow_keys(
             np.array([key or 0 for key in part], np.int64),
             np.array([key is not None for key in part], np.uint8),
-            start, records, codes, first, end, at, late, rows, head, tail, declared, window, 1_000, frontier,
+            start, records, codes, first, end, at, peaks, steps[0], declared, warm, 1_000, frontier,
             frontiers, factors,
         )  # fmt: skip
         found += zip(frontiers.tolist(), factors.tolist(), strict=True)
-    assert found == naive_follow(keys, declared, window)
+    assert found == naive_follow(keys, declared, warm, *steps)
 
 
 @pytest.mark.twin("order_arrivals.order_arrivals")

@@ -15,7 +15,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_streams import factor_of, frontier_of
 
@@ -41,6 +41,14 @@ def virtual(keys: list[int], key: int) -> tuple[int, int]:
     return 1 + sum(one < key for one in keys), sum(one <= key for one in keys)
 
 
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factor that is measured counts from the first row on."""
+    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
+
+
+@pytest.mark.usefixtures("cold")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(KEYS, st.integers(0, 8))
 def test_measured_and_declared_at_every_prefix(keys: list[int | None], declared: int) -> None:
     measured = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
@@ -92,7 +100,9 @@ def test_rows_that_break_what_was_declared(keys: list[int | None], size: int, st
 
 
 def test_the_factor_rises_at_once_and_falls_with_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_frontier, "WINDOW_ROWS", 5)
+    monkeypatch.setattr(key_frontier, "STEP_ROWS", 1)
+    monkeypatch.setattr(key_frontier, "STEPS", 5)
+    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     arrive(frontier, [1, 2, 3, 4])
     assert (frontier.measured, frontier.now) == (0, 5)
@@ -102,6 +112,28 @@ def test_the_factor_rises_at_once_and_falls_with_the_window(monkeypatch: pytest.
     assert (frontier.measured, frontier.now) == (3, 7)
     arrive(frontier, [10])
     assert (frontier.measured, frontier.now) == (0, 11), "what came five rows ago counts no more"
+
+
+def test_nothing_is_said_before_there_was_something_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_frontier, "WARM_ROWS", 4)
+    frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
+    arrive(frontier, [1, 3, 2])
+    assert (frontier.measured, frontier.now) == (1, INT_MIN)
+    arrive(frontier, [4])
+    assert (frontier.measured, frontier.now) == (1, 4)
+
+
+@pytest.mark.parametrize("reach", [100, 1_500, 6_000])
+def test_factors_of_many_rows(reach: int) -> None:
+    """Also those that are found among records that lie further back than most."""
+    random_ = np.random.default_rng(reach)
+    keys = np.argsort(np.arange(8_000) + random_.uniform(0, reach, 8_000), kind="stable") // 2
+    behind = np.arange(8_000) - np.maximum.accumulate(keys).searchsorted(keys)
+    frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
+    for end in range(1_000, 9_000, 1_000):
+        arrive(frontier, keys[end - 1_000 : end].tolist())
+        begin = max(0, end - key_frontier.STEPS * key_frontier.STEP_ROWS)
+        assert frontier.measured == behind[begin:end].max()
 
 
 def test_records_that_lie_far_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

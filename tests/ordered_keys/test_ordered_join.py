@@ -13,12 +13,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_streams import Arrival, Model, draw_arrivals, factor_of, full_join, keys_of
 
 from penstock import Engine, Query
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
+from penstock.engine.intake import key_frontier
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 
 NAMES = "abcde"
@@ -139,9 +140,16 @@ def test_a_factor_that_is_too_small(seed: int, less: int) -> None:
         assert join.missed.rows
 
 
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factor that is measured counts from the first row on."""
+    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
+
+
+@pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize("evict", ["key", "fifo"])
 @given(seed=st.integers(0, 1 << 32))
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_factors_that_are_measured(evict: str, seed: int) -> None:
     """What is found does not depend on cuts and is part of what there is; the bound is true."""
     dice = random.Random(seed)

@@ -11,6 +11,7 @@ import pytest
 from ordered_streams import factor_of
 
 from penstock import Engine
+from penstock.engine.intake import key_frontier
 
 FILE = Path(__file__).parents[3] / "shared" / "data" / "ooo_iot_umts.parquet"
 DEVICES = {"a": "dev_15", "b": "dev_7", "c": "dev_2"}
@@ -48,7 +49,9 @@ def test_real_disorder(evict: str, peaks: list[int]) -> None:
 
 
 @needs_data
-def test_real_disorder_that_is_measured() -> None:
+@pytest.mark.parametrize(("warm", "results"), [(0, 1_197), (key_frontier.WARM_ROWS, 1_200)])
+def test_real_disorder_that_is_measured(warm: int, results: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_frontier, "WARM_ROWS", warm)
     come = arrivals()
     engine = Engine()
     for name in DEVICES:
@@ -57,5 +60,5 @@ def test_real_disorder_that_is_measured() -> None:
     for ts, (name, number) in enumerate(come, 1):
         engine.push(name, {"ts": pa.array([ts], pa.timestamp("us")), "n": [number]})
     engine.advance(len(come))
-    assert query.count == 1_197
-    assert 0.99 < query.accuracy <= 1_197 / 1_200
+    assert query.count == results
+    assert 0.99 < query.accuracy <= results / 1_200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.base.jit import expand, kernel
+from penstock.engine.kernels.base.jit import expand, kernel, part
 
 LAST_CODE = (1 << 63) - 1
 
@@ -34,6 +34,19 @@ def first_at_least(codes, code, first, end):  # type: ignore[no-untyped-def]
     return low
 
 
+@part
+def last_up_to(records, place, first, end):  # type: ignore[no-untyped-def]
+    """The last place in [first, end) of records, rising, that is not above `place`; first - 1 if none is."""
+    low, high = first, end
+    while low < high:
+        middle = (low + high) >> 1
+        if records[middle] <= place:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
 @kernel
 def follow_keys(
     codes: NDArray,
@@ -44,27 +57,35 @@ def follow_keys(
     first: int,
     end: int,
     at: int,
-    late: NDArray,
-    late_rows: NDArray,
-    head: int,
-    tail: int,
+    peaks: NDArray,
+    step: int,
     declared: int,
-    window: int,
+    warm: int,
     reach: int,
     frontier: int,
     frontiers: NDArray,
     factors: NDArray,
-) -> tuple[int, int, int, int, int, int]:
+) -> tuple[int, int, int, int]:
     """Fill in, after each row, the factor and the least code that can still come.
 
     codes: int64, NULL where valid (uint8) is 0; come: rows before these. records, record_codes: int64, where
     the running maximum rose, at [first, end), with room for all rows; `at`: the last of them whose code no
-    row to come can have, first - 1 if there is none. late, late_rows: int64, rows that came behind one that
-    is not less, and how many rows behind the first of these, the greatest of the last `window` rows at
-    [head, tail), falling, with room for all rows. declared: the factor, -1: as measured. Records are kept for
-    `reach` rows. Writes frontiers and factors (int64 per row). Returns first, end, at, head, tail, frontier.
+    row to come can have, first - 1 if there is none. peaks: int64, how far behind the first that is not less
+    a row came at most, of `step` rows each, the last so many steps in turn; written. declared: the factor,
+    -1: the greatest of these. Before `warm` rows have come nothing is known of what can still come. Records
+    are kept for `reach` rows. Writes frontiers and factors (int64 per row). Returns first, end, at, frontier.
+
+    Few rows come further behind than all before them in their step. That is seen at the record which lies so
+    far behind, `edge`; only then it is looked for how far it is.
     """
+    most = peaks.max()
+    slot = (come // step) % len(peaks)
+    edge = last_up_to(records, come - peaks[slot], first, end)
     for row in range(len(codes)):
+        if come % step == 0:
+            slot = (come // step) % len(peaks)
+            peaks[slot] = 0
+            most = peaks.max()
         come += 1
         if valid[row]:
             code = codes[row]
@@ -73,22 +94,19 @@ def follow_keys(
                 record_codes[end] = code
                 end += 1
             else:
-                rows = come - records[first_at_least(record_codes, code, first, end)]
-                while tail > head and late_rows[tail - 1] <= rows:
-                    tail -= 1
-                late[tail] = come
-                late_rows[tail] = rows
-                tail += 1
-        while head < tail and late[head] <= come - window:
-            head += 1
-        factor = declared
-        if declared < 0:
-            factor = late_rows[head] if head < tail else 0
-        while at + 1 < end and records[at + 1] <= come - factor:
+                while edge + 1 < end and records[edge + 1] < come - peaks[slot]:
+                    edge += 1
+                if edge >= first and code <= record_codes[edge]:
+                    found = first_at_least(record_codes, code, first, edge + 1)
+                    peaks[slot] = come - records[found]
+                    most = max(most, peaks[slot])
+                    edge = found - 1
+        factor = declared if declared >= 0 else most
+        while come >= warm and at + 1 < end and records[at + 1] <= come - factor:
             at += 1
             frontier = max(frontier, min(record_codes[at], LAST_CODE - 1) + 1)
         while first < at and records[first + 1] <= come - reach:
             first += 1
         frontiers[row] = frontier
         factors[row] = factor
-    return first, end, at, head, tail, frontier
+    return first, end, at, frontier
