@@ -120,6 +120,14 @@ def test_values_are_whole_if_they_can_be_unpacked(value: Any, data: st.DataObjec
         assert is_whole(as_bytes(other))
 
 
+@pytest.mark.parametrize("look", [is_whole, getattr(is_whole, "py_func", is_whole)], ids=["jit", "python"])
+def test_long_values_are_whole_also_where_kernels_run_as_python(look: Any) -> None:
+    """Numbers of 8 bits are no lengths: 17,207 did not fit there."""
+    for value in ("x" * 17_207, list(range(300)), {"key": b"y" * 70_000}):
+        assert look(as_bytes(msgpack.packb(value)))
+        assert not look(as_bytes(msgpack.packb(value)[:-1]))
+
+
 def test_lists_that_say_they_are_long_are_not_whole() -> None:
     assert not is_whole(as_bytes(b"\xdd\xff\xff\xff\xff"))
     assert not is_whole(as_bytes(b"\xdd\x00\x00\x00\x40" * 100))
