@@ -3,6 +3,8 @@ follows."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .jit import kernel
@@ -20,7 +22,7 @@ def is_whole(data):  # type: ignore[no-untyped-def]
     while pending > 0:
         if pending > size - at:
             return False
-        first = np.int64(data[at])
+        first: Any = np.int64(data[at])
         at += 1
         pending -= 1
         kind = 0  # 0: nothing more; 1: as many bytes; 2: as many items; 3: twice as many
@@ -52,7 +54,8 @@ def is_whole(data):  # type: ignore[no-untyped-def]
             return False
         length = 0
         for i in range(digits):
-            length = (length << 8) | np.int64(data[at + i])
+            digit: Any = np.int64(data[at + i])
+            length = (length << 8) | digit
         at += digits
         count += length
         if count > size - at:
