@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from test_places import CREATE, PAIRS, push
-
 import penstock
+
+CREATE = "CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)"
+PAIRS = "SELECT x.ts, y.ts AS other FROM a AS x JOIN b AS y ON x.k = y.k"
+
+
+def push(engine: penstock.Engine, rows: dict[int, int]) -> None:
+    """rows: v by ts."""
+    engine.push("a", {"ts": list(rows), "k": [7] * len(rows), "v": list(rows.values())})
 
 
 def test_rows_that_live_shorter_from_now_on_are_taken_from_their_shelf() -> None:
