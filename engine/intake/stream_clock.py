@@ -67,21 +67,28 @@ class StreamClock:
     """The time of one query: that of its streams."""
 
     def __init__(
-        self, streams: Sequence[Progress], clock: Callable[[], float], began: Callable[[], float]
+        self,
+        streams: Sequence[Progress],
+        clock: Callable[[], float],
+        began: Callable[[], float],
+        passed: int = BEGINNING,
     ) -> None:
-        """clock: seconds; began: when the push that is being worked off began."""
+        """clock: seconds; began: when the push that is being worked off began; passed: how far streams have
+        come of which rows have gone by before the query."""
         self._streams = streams
         self._clock = clock
         self._began = began
         self.waits = False
         """Whether changes come out only when their instant is over."""
         self.start = max((one.settled for one in streams), default=BEGINNING)
+        self._passed = passed
 
     @property
     def first(self) -> int | None:
-        """When the query's answer begins: with the first time it has heard of from any stream."""
+        """When the query's answer begins: with the first time it has heard of from any stream, but not before
+        what it has missed. A stream that had come far without rows keeps no other from beginning earlier."""
         known = [one.first for one in self._streams if one.first is not None]
-        return max(min(known), self.start) if known else None
+        return max(min(known), self._passed) if known else None
 
     def begins(self) -> int | None:
         """The same, for whoever asks later."""

@@ -170,7 +170,9 @@ class Runtime:
         sink.hold = partial(self._unsettled.append, sink)
         sink.starts_full = starts_full(plan)
         progress = [self.streams[stream].progress for stream in streams_of(plan)]
-        clock = sink.clock = StreamClock(progress, self._clock, self._push_began)
+        starts = self.starts()
+        passed = max((starts[one] for one in streams_of(plan) if one in starts), default=BEGINNING)
+        clock = sink.clock = StreamClock(progress, self._clock, self._push_began, passed)
         hops = hops_of(plan)
         sink.by_hops = hops is not None
         sink.begins = clock.begins if hops is None else self.builder.first_hop(plan, hops)

@@ -208,3 +208,20 @@ def test_a_late_window_that_is_full_at_once_does_not_vouch_for_rows_before_it(si
     engine.push("a", {"ts": [12, 13], "k": [3, 4], "v": [3.0, 4.0]})
     engine.advance(14)
     assert query.complete_from.year == 1970
+
+
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN"])
+@pytest.mark.parametrize("come", [None, -3, -1, 0, 4])
+def test_a_total_begins_with_the_first_row_however_far_another_stream_has_come(
+    join: str, come: int | None
+) -> None:
+    """It began where b had come to, without rows, before the query was there: at 0, which nobody reached."""
+    engine = make()
+    if come is not None:
+        engine.advance(come, "b")
+    query = engine.query(
+        f"SELECT COUNT(*) AS n FROM b [RANGE 3 us] AS x {join} a [RANGE 9 us] AS y ON x.k = y.k EMIT CHANGES"
+    )
+    engine.push("a", {"ts": [-1], "k": [2], "v": [1.5]})
+    engine.close()
+    assert rows_of(query.results()) == [(-1 if come is None else min(come, -1), 1, 0)]
