@@ -184,6 +184,8 @@ class Mutator:
         if not arrays:
             return "none"
         dtype, shape, strides, buffer, offset, _ = dice.choice(arrays)
+        if np.dtype(dtype).hasobject:  # made so by the change before: values of this process would be freed
+            return "none"
         memory = bytearray(parts.buffers[buffer])
         values = np.ndarray(shape, np.dtype(dtype), memory, offset, strides)
         places = [dice.randrange(n) for n in shape]
