@@ -184,7 +184,7 @@ class Mutator:
         if not arrays:
             return "none"
         dtype, shape, strides, buffer, offset, _ = dice.choice(arrays)
-        if offset < 0 or np.dtype(dtype).hasobject:  # made so by the change before: not this process's to write
+        if offset < 0 or np.dtype(dtype).hasobject:  # the change before made it so: not ours to write to
             return "none"
         memory = bytearray(parts.buffers[buffer])
         values = np.ndarray(shape, np.dtype(dtype), memory, offset, strides)
