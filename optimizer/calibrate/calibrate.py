@@ -309,12 +309,6 @@ class Scans:
     def __call__(self, join: WindowJoin) -> JoinLayout:
         return JoinLayout((self.kind, self.kind))
 
-    def prefers_kinds(self, join: WindowJoin) -> bool:
-        return False
-
-    def stays_by_kinds(self, joins: Sequence[WindowJoin]) -> bool:
-        return False
-
     def chain_ends(
         self,
         members: Sequence[Member],

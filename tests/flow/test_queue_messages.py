@@ -274,6 +274,16 @@ def test_known_time_before_the_last_rows_are_taken() -> None:
         assert learned(how, [queue], 5) == expected
 
 
+def take_in(queue: Queue, kind: str, times: list[int]) -> None:
+    """What a producer does, up to these times."""
+    if kind == "put":
+        queue.put(rows(*times))
+    elif kind == "tell":
+        queue.tell(times)
+    if times:
+        queue.promise(times[-1])
+
+
 @settings(max_examples=50)
 @given(traffic(), st.booleans())
 def test_messages_and_rows_tell_no_less_when_merged(
@@ -284,12 +294,7 @@ def test_messages_and_rows_tell_no_less_when_merged(
     readers = [(HeardTime("messages", [queue]), queue) for queue in (plain, merged)]
     for kind, times in steps:
         for queue in (plain, merged):
-            if kind == "put":
-                queue.put(rows(*times))
-            elif kind == "tell":
-                queue.tell(times)
-            if times:
-                queue.promise(times[-1])
+            take_in(queue, kind, times)
         if not starved or kind == "read":
             one, two = (known.learn(q.punctuation, [q.take(q.punctuation, True)]) for known, q in readers)
             assert one == two
@@ -305,12 +310,7 @@ def test_a_reader_that_is_held_back_hears_no_later_when_merged(
     bound = BEGINNING
     for kind, times in steps:
         for queue in (plain, merged):
-            if kind == "put":
-                queue.put(rows(*times))
-            elif kind == "tell":
-                queue.tell(times)
-            if times:
-                queue.promise(times[-1])
+            take_in(queue, kind, times)
         if kind == "read":
             bound = max(bound, plain.punctuation - data.draw(st.integers(0, 6)))
             one, two = (known.learn(bound, [queue.take(bound, True)]) for known, queue in readers)

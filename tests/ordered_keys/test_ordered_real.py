@@ -13,24 +13,21 @@ from ordered_streams import factor_of
 from penstock import Engine
 from penstock.engine.intake import key_frontier
 
-FILE = Path(__file__).parents[3] / "shared" / "data" / "ooo_iot_umts.parquet"
 DEVICES = {"a": "dev_15", "b": "dev_7", "c": "dev_2"}
-needs_data = pytest.mark.skipif(not FILE.exists(), reason=f"{FILE.name} is not beside the repository")
 
 
-def arrivals() -> list[tuple[str, int]]:
+def arrivals(real_data: Path) -> list[tuple[str, int]]:
     """Stream and number of each message, in the order in which they arrived."""
-    table = pq.read_table(FILE)
+    table = pq.read_table(real_data / "ooo_iot_umts.parquet")
     table = table.filter(pc.equal(table["session"], "d-1")).sort_by("arrival_seq")
     names = {device: name for name, device in DEVICES.items()}
     rows = zip(table["device"].to_pylist(), table["msg_id"].to_pylist(), strict=True)
     return [(names[device], number) for device, number in rows if device in names]
 
 
-@needs_data
 @pytest.mark.parametrize(("evict", "peaks"), [("key", [11, 9, 9]), ("fifo", [20, 15, 10])])
-def test_real_disorder(evict: str, peaks: list[int]) -> None:
-    come = arrivals()
+def test_real_disorder(evict: str, peaks: list[int], real_data: Path) -> None:
+    come = arrivals(real_data)
     factors = {name: factor_of([number for one, number in come if one == name]) for name in DEVICES}
     assert factors == {"a": 9, "b": 6, "c": 1}
     engine = Engine(evict=evict)
@@ -48,11 +45,12 @@ def test_real_disorder(evict: str, peaks: list[int]) -> None:
     assert most == peaks
 
 
-@needs_data
 @pytest.mark.parametrize(("warm", "results"), [(0, 1_197), (key_frontier.WARM_ROWS, 1_200)])
-def test_real_disorder_that_is_measured(warm: int, results: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_disorder_that_is_measured(
+    warm: int, results: int, monkeypatch: pytest.MonkeyPatch, real_data: Path
+) -> None:
     monkeypatch.setattr(key_frontier, "WARM_ROWS", warm)
-    come = arrivals()
+    come = arrivals(real_data)
     engine = Engine()
     for name in DEVICES:
         engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, n BIGINT ORDERED)")
