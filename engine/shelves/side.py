@@ -408,10 +408,6 @@ class Side:
         """How old the rows referred to are at these times, in the unit of the window."""
         return self.clock(ts) - self.gathered(lambda shelf: shelf.pos, refs)
 
-    def places_at(self, refs: NDArray) -> NDArray:
-        """Places in the stream of the rows referred to."""
-        return self.gathered(places_on, refs)
-
     def tags_at(self, refs: NDArray) -> tuple[list[NDArray], list[NDArray]]:
         """Leaves and words of the rows referred to."""
         dimensions, words = self.tag_widths
