@@ -83,9 +83,10 @@ class Queue:
         """The times of the messages up to `bound`, also of merged ones, which are read thereby."""
         times = cut_off(self.merged, bound) if self.merged else []
         times += cut_off(self.messages, bound)
-        if self.piggyback and (self.merged or self.messages) and max(self.told, *times, BEGINNING) < bound:
+        self.told = max([self.told, *times])
+        if self.piggyback and (self.merged or self.messages) and self.told < bound:
             times.append(bound)  # what is still there speaks of all before it
-        self.told = max(self.told, *times, BEGINNING)
+            self.told = bound
         return times
 
     def read_messages(self, bound: int) -> int:
