@@ -11,6 +11,8 @@ import pytest
 from oracle import rows_of
 
 import penstock
+from penstock.engine.plan.plan import PlanNode, SharedSelectNode, SourceNode
+from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.optimizer.planning.passes import OPTIONAL, PASSES
 
 QUERIES = {
@@ -86,6 +88,22 @@ def explained(*without: str) -> str:
 def test_what_is_left_out_is_not_done(name: str, words: str) -> None:
     assert words in explained()
     assert words not in explained(name)
+
+
+def nodes(*without: str) -> list[PlanNode]:
+    """Of a filter over a stream of three columns, of which it reads two."""
+    engine = penstock.Engine(without=without)
+    engine.execute("CREATE STREAM a (ts TIMESTAMP, k BIGINT, v DOUBLE)")
+    return list(plan_nodes(engine.query(QUERIES["filter"])._pipeline.plan))
+
+
+def test_columns_that_are_not_pruned_and_selects_that_are_not_shared() -> None:
+    source = next(one for one in nodes() if isinstance(one, SourceNode))
+    assert source.columns == (1, 2)
+    source = next(one for one in nodes("prune_columns") if isinstance(one, SourceNode))
+    assert source.columns is None
+    assert any(isinstance(one, SharedSelectNode) for one in nodes())
+    assert not any(isinstance(one, SharedSelectNode) for one in nodes("share_selects"))
 
 
 def test_every_pass_has_its_reason() -> None:
