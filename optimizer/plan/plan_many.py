@@ -70,18 +70,7 @@ def plan_many(cluster: Cluster, outputs: tuple[Expression, ...], times: bool = F
         outputs += tuple(ahead(time_of(side.base), start) for side, start in zip(sides, starts, strict=True))
     # 1. on one stream, by keys, on what is found
     parts = conditions_of(cluster, sides)
-    predicates: list[list[Expression]] = [list(side.predicates) for side in sides]
-    between = []
-    for part in parts:
-        owners = {owner_of(index, starts) for index in columns_of(part)}
-        if len(owners) > 1:
-            between.append(part)
-        elif part == FALSE:
-            for own in predicates:
-                own.append(part)
-        else:
-            owner = owners.pop() if owners else 0
-            predicates[owner].append(ahead(part, -starts[owner]))
+    predicates, between = place(parts, sides)
     variables = variables_of(equated(parts, sides))
     served = {(side, expression) for variable in variables for side, expression in variable.items()}
     bands, said = bands_of(between, sides, variables)
@@ -101,12 +90,31 @@ def plan_many(cluster: Cluster, outputs: tuple[Expression, ...], times: bool = F
     nodes = []
     for number, one in enumerate(sides):
         kept = tuple(i - starts[number] for i in used if owner_of(i, starts) == number)
-        predicate = filter_of(tuple(predicates[number]))
+        predicate = filter_of(predicates[number])
         nodes.append(SideNode(one.window, predicate, tuple(keys[number]), kept))
     inputs = tuple(side.source for side in sides)
     node = ManyJoinNode(inputs, tuple(nodes), tuple(map(tuple, numbers)), bands)
     places = {column: place for place, column in enumerate(used)}
     return select(node, moved(conjunction(rest), places), moved_all(outputs, places))
+
+
+def place(
+    parts: Sequence[Expression], sides: Sequence[SideInput]
+) -> tuple[list[tuple[Expression, ...]], list[Expression]]:
+    """What is said of each stream alone, and of several."""
+    starts = starts_of(sides)
+    predicates = [side.predicates for side in sides]
+    between = []
+    for part in parts:
+        owners = {owner_of(index, starts) for index in columns_of(part)}
+        if len(owners) > 1:
+            between.append(part)
+        elif part == FALSE:
+            predicates = [(*own, part) for own in predicates]
+        else:
+            owner = owners.pop() if owners else 0
+            predicates[owner] = (*predicates[owner], ahead(part, -starts[owner]))
+    return predicates, between
 
 
 def starts_of(sides: Sequence[SideInput]) -> list[int]:

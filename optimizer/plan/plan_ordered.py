@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.engine.expressions.expression import FALSE, Column, Expression, columns_of, conjunction
+from penstock.engine.expressions.expression import Column, Expression, conjunction
 from penstock.engine.plan.plan import OrderedJoinNode, PlanNode, SideNode
 from penstock.optimizer.rewrite.flatten_input import flatten_input, substitute
 from penstock.optimizer.rewrite.order_joins import Cluster
@@ -22,13 +22,13 @@ from penstock.optimizer.tree.logical import Node, StreamScan
 from .plan_many import (
     MOST_SIDES,
     Term,
-    ahead,
     classes_of,
     columns_of_all,
     conditions_of,
     equated,
     owner_of,
     pair_of,
+    place,
     starts_of,
     variables_of,
 )
@@ -106,22 +106,3 @@ def plan_ordered(cluster: Cluster, outputs: tuple[Expression, ...], evict: str) 
         return node
     chosen = outputs or ()
     return select(node, moved(conjunction(rest), places), moved_all(chosen, places))
-
-
-def place(
-    parts: Sequence[Expression], sides: Sequence[SideInput]
-) -> tuple[list[tuple[Expression, ...]], list[Expression]]:
-    """What is said of each stream alone, and of several."""
-    starts = starts_of(sides)
-    predicates = [side.predicates for side in sides]
-    between = []
-    for part in parts:
-        owners = {owner_of(index, starts) for index in columns_of(part)}
-        if len(owners) > 1:
-            between.append(part)
-        elif part == FALSE:
-            predicates = [(*own, part) for own in predicates]
-        else:
-            owner = owners.pop() if owners else 0
-            predicates[owner] = (*predicates[owner], ahead(part, -starts[owner]))
-    return predicates, between
