@@ -34,7 +34,7 @@ class Argument:
 
     _owned: ClassVar[tuple[str, ...]] = ("_kept", "_kept_valid", "codes", "sign")
 
-    def __init__(self, index: int, type_: SqlType) -> None:
+    def __init__(self, index: int, type_: SqlType, is_kept: bool = False) -> None:
         self.index = index
         self.type = type_
         self.valid = NO_BYTES
@@ -44,7 +44,7 @@ class Argument:
         self._kept_valid = [np.empty(0, np.uint8) for _ in range(words)]
         self.codes = tuple(np.empty(MAX_EVENTS, np.int64) for _ in range(words))
         self.sign = np.empty(MAX_EVENTS, np.int8)
-        self.is_kept = False
+        self.is_kept = is_kept
         """Whether somebody wants to know the values of rows as they leave."""
 
     def __getstate__(self) -> dict[str, object]:
@@ -59,6 +59,10 @@ class Argument:
         if array.null_count:
             self.valid = frozen(valid_bytes(array))
         self.row_codes = tuple(frozen(codes) for codes in encode(array, self.type))
+
+    def begin_with(self, codes: NDArray) -> None:
+        """The same by the codes of the rows, none of which is NULL."""
+        self.row_codes, self.valid = (frozen(codes),), NO_BYTES
 
     def run(self, changes: Changes, entries: int) -> None:
         """Fill `codes` and `sign` for these events; entries: how many there is room for."""

@@ -49,7 +49,6 @@ from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, Gather, LazyColumn
 from penstock.engine.rows.errors import DataError
 from penstock.engine.rows.types import SqlType
-from penstock.engine.rows.window import FOREVER
 from penstock.engine.views.outer_view import OuterView
 
 from .change_side import ChangeSide
@@ -226,18 +225,14 @@ class ChangeJoin:
         ts, ets, sign, rows = (array[..., :found].copy() for array in self._out[:4])
         pairs = Batch(ts, self._columns(rows, False), sign, ets)
         kept, error, good = self._satisfying(pairs)
-        self.meetings.met += found
-        self.meetings.kept += len(kept)
+        self.meetings.count(found, len(kept))
         if len(kept) < found:
             pairs = pairs.take(kept)
         times: list[int] = []
         if self._told is not None:
             times = self._times(pairs, kept, known)
         if pairs.length:
-            if int(pairs.signs.min()) > 0:
-                pairs.sign = None
-            if int(pairs.ends.min()) == FOREVER:
-                pairs.ets = None
+            pairs.simplify()
             self.counters.gave(pairs.length)
             first = bisect_right(times, int(pairs.ts[-1]))  # younger rows come after them
             self._tell(times[:first])
@@ -275,18 +270,18 @@ class ChangeJoin:
         if work.cursor[INSIDE] and self._wanted[work.cursor[SIDE]] != NEITHER:
             held = 2 * int(work.cursor[SLOT]) + int(work.cursor[SIDE])
         pair_places = np.flatnonzero(np.abs(sign) == 1)
-        self.meetings.met += len(pair_places)
-        self.meetings.kept += len(pair_places)
+        satisfied = len(pair_places)
         if self._node.residual is not None:
             pairs = Batch(ts[pair_places], self._columns(rows[:, pair_places], False))
             satisfying, error, good = self._satisfying(pairs)
             kept[pair_places] = 0
             kept[pair_places[satisfying]] = 1
-            self.meetings.kept += len(satisfying) - len(pair_places)
+            satisfied = len(satisfying)
             if error is not None:
                 failed_at = int(ts[pair_places[good]])
                 found = int(np.searchsorted(ts, failed_at))
                 held = int(self._carry[0]) if len(self._carry) else -1
+        self.meetings.count(len(pair_places), satisfied)
         row_numbers, row_slots = (np.ascontiguousarray(array[:, :found]) for array in (rows, slots))
         entries = ts[:found], sign[:found], row_numbers, row_slots
         self._give(self._settled(entries, kept[:found], held))
@@ -313,8 +308,7 @@ class ChangeJoin:
 
     def _give(self, batch: Batch) -> None:
         if batch.length:
-            if int(batch.signs.min()) > 0:
-                batch.sign = None
+            batch.simplify()
             self.counters.gave(batch.length)
             self.output.put(batch)
 

@@ -59,13 +59,13 @@ class GroupBy:
     def forget(self) -> None:
         """Begin with nothing in mind."""
         node, types = self._node, self._types
-        self._groups = GroupTable(types[: node.keys], single=self._single)
         self._arguments: dict[int, Argument] = {}
         self._distinct: dict[int, Distinct] = {}
         self._sums: dict[tuple[int, bool], Sum] = {}
-        self._aggregates = [self._aggregate(call, types, node.withdrawn) for call in node.calls]
-        self._groups.rows_only = not node.announced and not any(
-            argument.is_kept for argument in self._arguments.values()
+        self._aggregates = [self._aggregate(call, types) for call in node.calls]
+        is_kept = any(argument.is_kept for argument in self._arguments.values())
+        self._groups = GroupTable(
+            types[: node.keys], single=self._single, rows_only=not node.announced and not is_kept
         )
         calls = len(node.calls)
         self._value = np.empty((calls, 0), np.int64)
@@ -75,20 +75,18 @@ class GroupBy:
         self._said = np.zeros((0, calls), np.int64)
         self._said_valid = np.zeros((0, calls + 1), np.uint8)
 
-    def _aggregate(self, call: AggregateCallNode, types: Sequence[SqlType], withdrawn: bool) -> Aggregate:
+    def _aggregate(self, call: AggregateCallNode, types: Sequence[SqlType]) -> Aggregate:
         if call.argument is None:
             return CountRows()
         type_ = types[call.argument]
         if call.function in ("min", "max") and type_ is SqlType.VARCHAR:
             texts = self._arguments[-1 - len(self._arguments)] = TextArgument(call.argument)
             return TextExtreme(texts, call.function == "min")
-        argument = self._arguments.setdefault(call.argument, Argument(call.argument, type_))
+        is_kept = any(self._asks_what_leaves(one) for one in self._calls if one.argument == call.argument)
+        argument = self._arguments.setdefault(call.argument, Argument(call.argument, type_, is_kept))
         if call.function in ("min", "max"):
-            if not withdrawn or self._node.announced:
-                return Skyline(argument, call.function == "min")
-            argument.is_kept = True
-            return Extreme(argument, call.function == "min")
-        argument.is_kept = True
+            kind = Extreme if self._asks_what_leaves(call) else Skyline
+            return kind(argument, call.function == "min")
         signs: Argument | Distinct = argument
         if call.distinct:
             signs = self._distinct.setdefault(call.argument, Distinct(argument))
@@ -101,6 +99,11 @@ class GroupBy:
         if type_ is SqlType.DOUBLE:
             self._sums[call.argument, call.distinct] = made
         return made
+
+    def _asks_what_leaves(self, call: AggregateCallNode) -> bool:
+        """Whether it wants to know the values of rows as they leave."""
+        is_skyline = not self._node.withdrawn or self._node.announced
+        return call.function not in ("min", "max") or not is_skyline
 
     def step(self, quantum: int) -> bool:
         worked, goes_on = False, not self._groups.is_done

@@ -78,7 +78,7 @@ class GroupTable:
         "_points",
     )
 
-    def __init__(self, types: Sequence[SqlType], *, single: bool = False) -> None:
+    def __init__(self, types: Sequence[SqlType], *, single: bool = False, rows_only: bool = False) -> None:
         self._types = tuple(types)
         self._single = single
         self._slots = np.zeros((MIN_SLOTS, kernels.LINE), np.int64)
@@ -100,7 +100,7 @@ class GroupTable:
         self._arrays: list[pa.Array] = []
         self._known = self._limit = BEGINNING
         self.is_done = True
-        self.rows_only = False
+        self.rows_only = rows_only
         """Whether nobody asks for the events of expiries, nor for signs and entries."""
 
     def __getstate__(self) -> dict[str, object]:

@@ -17,6 +17,15 @@ class MatchCounts:
     kept: float = 0.0
     tried: float = 0.0
 
+    def count(self, met: float, kept: float) -> None:
+        """So many more pairs have equal keys, and so many of them satisfy the rest."""
+        self.met += met
+        self.kept += kept
+
+    def try_all(self, left: int, right: int) -> None:
+        """So many rows of each side meet, each with each."""
+        self.tried += left * right
+
     def since(self, before: MatchCounts | None) -> MatchCounts:
         """What has been added."""
         then = before or MatchCounts()

@@ -24,10 +24,9 @@ from penstock.engine.plan.plan import SetOperationNode
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import Batch, concatenate
-from penstock.engine.rows.frozen import frozen
 from penstock.engine.rows.types import SqlType
 
-from .argument import NO_BYTES, Argument, grown
+from .argument import Argument, grown
 from .group_by import BURST_BYTES
 from .group_table import MAX_EVENTS, MAX_POINTS, NO_INTS, Changes, GroupTable
 
@@ -109,7 +108,7 @@ class SetOperator:
             if len(there) > 1:
                 order = np.argsort(batch.ts, kind="stable")
                 batch, side = batch.take(order), side[order]
-        self._side.row_codes, self._side.valid = (frozen(side),), NO_BYTES
+        self._side.begin_with(side)
         self._groups.begin(batch, known)
         if batch is not None:
             self.counters.took(batch.length)

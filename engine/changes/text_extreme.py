@@ -31,8 +31,7 @@ class TextArgument(Argument):
     """A VARCHAR column whose codes are the texts' places in a store."""
 
     def __init__(self, index: int) -> None:
-        super().__init__(index, SqlType.BIGINT)
-        self.is_kept = True
+        super().__init__(index, SqlType.BIGINT, is_kept=True)
         self.store = TextColumn()
 
     def begin(self, batch: Batch | None) -> None:
@@ -60,9 +59,12 @@ class TextArgument(Argument):
         entries = entries[self._kept_valid[0][entries] != 0]
         return entries, self._kept[0][entries]
 
-    def keep(self, entries: NDArray, places: NDArray) -> None:
-        """Texts have moved."""
-        self._kept[0][entries] = places
+    def keep(self, places: NDArray, entries: NDArray, at: NDArray) -> None:
+        """Keep the texts at these places alone; the texts of these entries are at these of them."""
+        texts = self.store.view().take(places)
+        self.store = TextColumn()
+        self.store.append(texts)
+        self._kept[0][entries] = places.searchsorted(at)
 
 
 class TextExtreme:
@@ -112,10 +114,7 @@ class TextExtreme:
         nodes = np.flatnonzero(counts)
         slots = np.flatnonzero(self._said >= 0)
         places = np.unique(np.concatenate([kept, keys[nodes], self._said[slots]]))
-        texts = argument.store.view().take(places)
-        argument.store = TextColumn()
-        argument.store.append(texts)
-        argument.keep(entries, np.searchsorted(places, kept))
+        argument.keep(places, entries, kept)
         keys[nodes] = np.searchsorted(places, keys[nodes])
         self._said[slots] = said[slots] = np.searchsorted(places, self._said[slots])
         self._least = max(MIN_TEXTS, 2 * len(places))

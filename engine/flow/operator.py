@@ -26,6 +26,11 @@ class Counters:
     def gave(self, rows: int) -> None:
         self.rows_out += rows
 
+    def stepped(self, seconds: float) -> None:
+        """A turn in which something was done."""
+        self.steps += 1
+        self.busy_s += seconds
+
 
 class Operator(Protocol):
     """Reads queues, writes an outlet, remembers what its meaning asks for."""

@@ -54,6 +54,10 @@ class Queue:
         self.told = BEGINNING
         """The last time that was read of messages."""
 
+    def call(self, wake: Callable[[], None]) -> None:
+        """Call this, and nobody else, whenever something comes in."""
+        self.wake = wake
+
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
         if batch.length:

@@ -31,7 +31,7 @@ class Ready:
         """Begin with an operator: it is ready, and again whenever one of its queues changes."""
         self._known.add(operator)
         for queue in operator.inputs:
-            queue.wake = partial(self.add, operator)
+            queue.call(partial(self.add, operator))
         self.add(operator)
 
     def leave(self, operator: Operator) -> None:
@@ -69,8 +69,7 @@ def take_turn(operator: Operator, quantum: int, ready: Ready, clock: Clock, fail
         failed(operator, error)
         return
     if worked:
-        operator.counters.steps += 1
-        operator.counters.busy_s += clock() - began
+        operator.counters.stepped(clock() - began)
         ready.add(operator)
 
 

@@ -45,8 +45,7 @@ class AtTicks(Stateless):
         last = self._last
         if last is None:
             return 0
-        batch = Batch(all_at(tick, last.length), last.lazy_columns)
-        batch.first_row = last.first_row
+        batch = Batch(all_at(tick, last.length), last.lazy_columns, first_row=last.first_row)
         self.counters.gave(batch.length)
         self.output.put(batch)
         return batch.length

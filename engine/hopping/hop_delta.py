@@ -89,5 +89,5 @@ class HopDelta(WholeOperator):
 
 def signed(batch: Batch, ts: int, sign: int) -> Batch:
     """The same rows entering or leaving at a hop."""
-    batch.ts, batch.sign = np.full(batch.length, ts, np.int64), np.full(batch.length, sign, np.int8)
-    return batch
+    times, signs = np.full(batch.length, ts, np.int64), np.full(batch.length, sign, np.int8)
+    return Batch(times, batch.lazy_columns, signs)

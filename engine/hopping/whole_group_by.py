@@ -17,7 +17,7 @@ from penstock.engine.plan.plan import AggregateNode
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 
-from .whole_operator import WholeOperator, at_hop
+from .whole_operator import WholeOperator
 
 
 class WholeGroupBy(WholeOperator):
@@ -44,12 +44,9 @@ class WholeGroupBy(WholeOperator):
                     last = batch
                 else:
                     assert batch.sign is None or bool((batch.sign > 0).all()), "a group is given twice"
-                    batch.sign = None
-                    yield batch
+                    yield batch.without_signs()
         if last is not None:  # the one without rows came first, and was taken back
-            row = last.slice(last.length - 1, last.length)
-            row.sign = None
-            yield at_hop(ts, row)
+            yield last.slice(last.length - 1, last.length).without_signs().as_of(ts)
         self._inner.forget()
 
     @property

@@ -64,7 +64,7 @@ class WholeJoin(WholeOperator):
         left, right = taken
         kind = self._node.kind
         if left is not None and right is not None:
-            self.meetings.tried += left.length * right.length
+            self.meetings.try_all(left.length, right.length)
         # 1. keys: those of numbered rows have slots, else the right's; what is left is looked up
         if self._left.is_numbered:
             left_slots = self._left.read(left, True)
@@ -96,8 +96,7 @@ class WholeJoin(WholeOperator):
             if keys:  # as many pairs as there are if all keys have as many rows of the right
                 matched = found if wanted else left.length - found
                 met = matched * np.count_nonzero(right_slots >= 0) / keys
-                self.meetings.met += met
-                self.meetings.kept += met
+                self.meetings.count(met, met)
             return self._room[:found].copy()
         is_matched = np.zeros(left.length, bool)
         if right is not None:
@@ -146,8 +145,7 @@ class WholeJoin(WholeOperator):
                 pairs = Batch(lefts, columns)
                 kept = selected(evaluate_predicate(residual, pairs.column, found))
                 lefts, rights = lefts[kept], rights[kept]
-            self.meetings.met += found
-            self.meetings.kept += len(lefts)
+            self.meetings.count(found, len(lefts))
             yield lefts, rights
 
     @property

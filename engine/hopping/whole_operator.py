@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.flow.operator import Counters, Stateless, pass_time_until
@@ -100,12 +99,6 @@ def forget_left(slots: KeySlots, readers: Sequence[SlotReader], inputs: Sequence
         if not has_standing_window(below):
             reader.forget()
     tidy(slots, readers)
-
-
-def at_hop(ts: int, batch: Batch) -> Batch:
-    """The same rows with the hop's ts."""
-    batch.ts = np.full(batch.length, ts, np.int64)
-    return batch
 
 
 def chunks(rows: NDArray) -> Iterator[NDArray]:

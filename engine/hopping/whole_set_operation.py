@@ -19,7 +19,7 @@ from penstock.engine.plan.plan import SetOperationNode
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.types import SqlType
 
-from .whole_operator import WholeOperator, at_hop, chunks, forget_left, next_hop
+from .whole_operator import WholeOperator, chunks, forget_left, next_hop
 
 
 class WholeSetOperator(WholeOperator):
@@ -58,7 +58,7 @@ class WholeSetOperator(WholeOperator):
         for batch, rows, count in zip(taken, out, found, strict=False):
             if batch is not None:
                 for part in chunks(rows[:count]):
-                    yield at_hop(ts, batch.take(part))
+                    yield batch.take(part).as_of(ts)
         tidy(self._slots, self._readers)
 
     @property

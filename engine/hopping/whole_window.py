@@ -144,9 +144,7 @@ class WholeWindow:
         first = times.tail
         if first == end:
             return None
-        batch = self._run_of(boundary, first, end)
-        batch.first_row = first
-        return batch
+        return self._run_of(boundary, first, end, is_numbered=True)
 
     def _partitions(self, boundary: int, end: int) -> Batch | None:
         """The last rows of each partition, of those there were before and those up to number `end`."""
@@ -164,11 +162,11 @@ class WholeWindow:
         last = self._last
         return None if last is None else Batch(all_at(boundary, last.length), last.lazy_columns)
 
-    def _run_of(self, boundary: int, first: int, end: int) -> Batch:
+    def _run_of(self, boundary: int, first: int, end: int, is_numbered: bool = False) -> Batch:
         columns: list[LazyColumn] = [pa.nulls(end - first)] * len(self._types)
         for i, column in zip(self._stored, self._columns, strict=True):
             columns[i] = column.run(first, end)
-        return Batch(all_at(boundary, end - first), columns)
+        return Batch(all_at(boundary, end - first), columns, first_row=first if is_numbered else None)
 
     @property
     def state_rows(self) -> int:

@@ -78,7 +78,7 @@ class HashIndex:
             found, self._inserted = find_pairs(*self._work(probes), out_prober, out_row)
             if found or probes.done:
                 return int(found)
-            probes.one_by_one = True  # many matches each: they need not walk together
+            probes.walk_alone()
         found, self._inserted = run_hash(*self._work(probes), out_prober, out_row)
         return int(found)
 

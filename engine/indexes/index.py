@@ -59,6 +59,10 @@ class Probes:
     def done(self) -> bool:
         return bool(self.cursor[DONE])
 
+    def walk_alone(self) -> None:
+        """They have many matches each: serving many probers at once does not pay any more."""
+        self.one_by_one = True
+
     def _check_restored(self) -> None:
         expect(len(self.cursor) == CURSOR_SLOTS, "a cursor")
         expect(len(self.key_low) == len(self.key_high), "a range of keys for each prober")

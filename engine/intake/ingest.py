@@ -303,7 +303,7 @@ class Ingest:
             batches.append(Batch(ts[at : at + part.num_rows], part.columns))
             at += part.num_rows
         if not len(self._held) and self.watermark >= self.last_ts:  # in order: nothing to sort or hold
-            self.progress.fresh = int(ts[0])
+            self.progress.go_on(int(ts[0]))
             for frontier, one in zip(self.frontiers, followed, strict=True):
                 frontier.pass_on(one)
             for batch in batches:
@@ -317,7 +317,7 @@ class Ingest:
         """Pass on the held rows up to the watermark."""
         rows = self._held.release(self.watermark)
         if rows is not None:
-            self.progress.fresh = int(rows.ts[0])
+            self.progress.go_on(int(rows.ts[0]))
             for frontier in self.frontiers:
                 frontier.release(rows.length, self._held.column(frontier.column))
             for start in range(0, rows.length, BATCH_ROWS):

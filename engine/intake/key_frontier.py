@@ -85,7 +85,7 @@ class KeyReader:
 
     def leave(self) -> None:
         """Nothing more is read."""
-        self.frontier.readers = [one for one in self.frontier.readers if one is not self]
+        self.frontier.lose(self)
 
     def _check_restored(self) -> None:
         log = self.frontier.log
@@ -242,6 +242,10 @@ class KeyFrontier:
         found = KeyReader(self)
         self.readers.append(found)
         return found
+
+    def lose(self, reader: KeyReader) -> None:
+        """Who does not read any more."""
+        self.readers = [one for one in self.readers if one is not reader]
 
     def after(self, position: int, rows: int) -> tuple[NDArray, NDArray]:
         """Frontiers and factors after each of some rows, by how many came before them."""

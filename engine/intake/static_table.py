@@ -53,15 +53,18 @@ class StaticTable:
         """Time begins: hand out the rows."""
         if not self.is_sealed:
             self.is_sealed = True
-            self.output.punctuation, self.output.closed = TABLE_TIME, True
             for queue in self.output.queues:
-                self.fill(queue)
+                self._give(queue)
+            self.output.promise(TABLE_TIME)
+            self.output.close()
 
     def fill(self, queue: Queue) -> None:
         """Give all rows to one reader, if they are complete."""
-        if not self.is_sealed:
-            return
+        if self.is_sealed:
+            self._give(queue)
+            queue.promise(self.output.punctuation)
+            queue.close()
+
+    def _give(self, queue: Queue) -> None:
         for part in self.rows.to_batches(max_chunksize=BATCH_ROWS):
             queue.put(Batch(np.full(part.num_rows, BEGINNING, np.int64), part.columns))
-        queue.promise(self.output.punctuation)
-        queue.close()

@@ -47,6 +47,10 @@ class Progress:
         """There is a row at `ts`, or time has come to it."""
         self.first = ts if self.first is None else min(self.first, ts)
 
+    def go_on(self, ts: int) -> None:
+        """Rows from this time on, which the push has brought or let go, are passed on."""
+        self.fresh = ts
+
     def note(self, ts: int, began: float) -> None:
         """A push that began then is worked off; the stream has come to `ts`."""
         self.fresh = None

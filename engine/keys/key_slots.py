@@ -151,7 +151,7 @@ class SlotReader:
     def _begin(self, first: int) -> RowBuffer:
         """Keep slots from this row on."""
         self.kept = RowBuffer("int32", first)
-        self.kept.slides = True
+        self.kept.slide()
         return self.kept
 
     def forget(self) -> None:

@@ -150,8 +150,7 @@ class Sink:
     def _stamped(self, ts: int) -> Batch:
         """What was there before all time, as of the first time there is."""
         batch, self._initial = concatenate(self._initial), []
-        batch.ts = np.full(batch.length, ts)
-        return net_changes(batch, self._types)
+        return net_changes(batch.as_of(ts), self._types)
 
     def net_all(self, types: Sequence[SqlType]) -> None:
         """From now on any changes of an instant may cancel."""

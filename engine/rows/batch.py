@@ -126,14 +126,17 @@ class Batch:
         columns: Sequence[LazyColumn],
         sign: NDArray | None = None,
         ets: NDArray | None = None,
+        *,
+        first_row: int | None = None,
+        known: Known | None = None,
     ) -> None:
         self.ts = ts
         self.length = len(ts)
         self._columns: list[LazyColumn] = list(columns)
         self.sign = sign
         self.ets = ets
-        self.first_row: int | None = None
-        self.known: Known | None = None
+        self.first_row = first_row
+        self.known = known
 
     @classmethod
     def counted(cls, length: int) -> Batch:
@@ -175,9 +178,22 @@ class Batch:
 
     def with_columns(self, columns: Sequence[LazyColumn]) -> Batch:
         """The same changes of rows with other columns."""
-        batch = Batch(self.ts, columns, self.sign, self.ets)
-        batch.first_row = self.first_row
-        return batch
+        return Batch(self.ts, columns, self.sign, self.ets, first_row=self.first_row)
+
+    def as_of(self, ts: int) -> Batch:
+        """The same changes of rows, all at one time."""
+        return Batch(np.full(self.length, ts, np.int64), self.lazy_columns, self.sign, self.ets)
+
+    def without_signs(self) -> Batch:
+        """Its rows, all of which enter, as rows of which nothing more is said."""
+        return Batch(self.ts, self.lazy_columns, None, self.ets, first_row=self.first_row)
+
+    def simplify(self) -> None:
+        """Say nothing of signs if all rows enter, and nothing of ends if none leaves by itself."""
+        if self.sign is not None and self.length and int(self.sign.min()) > 0:
+            self.sign = None
+        if self.ets is not None and self.length and int(self.ets.min()) == FOREVER:
+            self.ets = None
 
     def take(self, positions: NDArray, ts: NDArray | None = None) -> Batch:
         """The rows at these positions, which are in order; columns are copied when somebody reads them.
@@ -204,7 +220,7 @@ class Batch:
     def slice(self, start: int, stop: int) -> Batch:
         """Rows [start, stop), without copying."""
         length = stop - start
-        batch = Batch(
+        return Batch(
             self.ts[start:stop],
             [
                 Gather(column.view, column.rows[start:stop])
@@ -214,9 +230,8 @@ class Batch:
             ],
             None if self.sign is None else self.sign[start:stop],
             None if self.ets is None else self.ets[start:stop],
+            known=None if self.known is None else self.known.take(slice(start, stop)),
         )
-        batch.known = None if self.known is None else self.known.take(slice(start, stop))
-        return batch
 
     @property
     def signs(self) -> NDArray:
@@ -290,12 +305,11 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return batches[0]
     ts = np.concatenate([batch.ts for batch in batches])
-    joint = Batch(
+    known = next((batch.known for batch in reversed(batches) if batch.known is not None), None)
+    return Batch(
         ts,
         [Joint(batches, index, len(ts)) for index in range(batches[0].width)],
         None if all(b.sign is None for b in batches) else np.concatenate([b.signs for b in batches]),
         None if all(b.ets is None for b in batches) else np.concatenate([b.ends for b in batches]),
+        known=None if known is None else known.joined(batches),
     )
-    known = next((batch.known for batch in reversed(batches) if batch.known is not None), None)
-    joint.known = None if known is None else known.joined(batches)
-    return joint

@@ -32,6 +32,10 @@ class RowBuffer:
         self.base = self.tail = self.end = first_row
         self.slides = False
 
+    def slide(self) -> None:
+        """From now on use the array again where nobody else has it."""
+        self.slides = True
+
     def __len__(self) -> int:
         return self.end - self.tail
 

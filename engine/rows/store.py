@@ -316,7 +316,7 @@ def slide(columns: Sequence[FixedColumn | TextColumn]) -> None:
     """Let columns use their memory again where nobody else has it."""
     for column in columns:
         for buffer in column.buffers():
-            buffer.slides = True
+            buffer.slide()
 
 
 class Store:
@@ -334,7 +334,7 @@ class Store:
 
     def slide(self) -> None:
         """Let all columns use their memory again where nobody else has it."""
-        self.ts.slides = True
+        self.ts.slide()
         slide(self.columns)
 
     def fit(self) -> None:
