@@ -16,7 +16,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.engine.flow.queue import BEGINNING, Outlet
-from penstock.engine.intake.static_table import TABLE_TIME
 from penstock.engine.members.member import PART, query_of
 from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
@@ -96,7 +95,7 @@ class CommonParts(SubPlans):
         were there before all time."""
         streams = {one.stream for one in plan_nodes(part.plan) if isinstance(one, SourceNode)}
         has_rows = any(self._runtime.streams[stream].has_given for stream in streams)
-        return begins(part.plan, part.output) if has_rows else TABLE_TIME
+        return begins(part.plan, part.output) if has_rows else BEGINNING
 
     def _passing(self, plan: Plan) -> SubPlan | None:
         """A part that keeps nothing: from now on it passes on what a new one would."""

@@ -225,3 +225,16 @@ def test_a_total_begins_with_the_first_row_however_far_another_stream_has_come(
     engine.push("a", {"ts": [-1], "k": [2], "v": [1.5]})
     engine.close()
     assert rows_of(query.results()) == [(-1 if come is None else min(come, -1), 1, 0)]
+
+
+def test_what_a_total_of_tables_has_said_enters_when_its_changes_do() -> None:
+    """Whoever came later was told that COUNT(*) was 0 as of a time after the 0 was taken back: rows of the
+    table had not passed the join with a ROWS window yet."""
+    engine = make()
+    total = """SELECT COUNT(*) AS n FROM (SELECT p.k FROM (SELECT DISTINCT k, v FROM t) AS p
+               LEFT JOIN b [ROWS 1] AS q ON p.k = q.k) AS pairs"""
+    first = engine.query(f"{total} EMIT CHANGES")
+    engine.push("a", {"ts": [21], "k": [1], "v": [0.0]})
+    late = engine.query(f"SELECT x.n FROM ({total}) AS x LEFT JOIN t AS y ON x.n = y.k EMIT CHANGES")
+    engine.close()
+    assert rows_of(first.results()) == rows_of(late.results()) == [(21, 1, 2)]
