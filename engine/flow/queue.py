@@ -218,6 +218,10 @@ class Outlet:
         self.punctuation = punctuation
         self.closed = False
 
+    def begin(self, punctuation: int, closed: bool) -> None:
+        """So much has been promised before anybody reads."""
+        self.punctuation, self.closed = punctuation, closed
+
     def put(self, batch: Batch) -> None:
         for queue in self.queues:
             queue.put(batch)

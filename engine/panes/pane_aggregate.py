@@ -112,11 +112,10 @@ class PaneAggregate:
             "a query would get rows from before it came"
         )
         self.members.append(member)
-        member.calls = tuple(self._calls.setdefault(call, call) for call in member.node.calls)
-        since = self.panes.ask(member.calls, started)
+        calls = tuple(self._calls.setdefault(call, call) for call in member.node.calls)
+        since = self.panes.ask(calls, started)
         self._is_stale = True
-        if started > BEGINNING:
-            member.exact_from = self._exact_from(member, started, since)
+        member.enter(calls, self._exact_from(member, started, since) if started > BEGINNING else BEGINNING)
 
     def _exact_from(self, member: PaneMember, started: int, since: int) -> int:
         """The time after the last boundary at which the member's window begins inside of a pane, or before
@@ -175,7 +174,8 @@ class PaneAggregate:
                 continue
             first = member.first_hop()
             if first is not None and (first <= over or self.counters.rows_in):
-                member.next_hop = self._next_hop[place] = first
+                member.wait_for(first)
+                self._next_hop[place] = first
                 self._next_due = self._find_due()
         self._is_waiting = any(member.next_hop == FOREVER for member in self.members)
 
@@ -290,7 +290,7 @@ class PaneAggregate:
         if panes.is_empty and all(member.is_quiet for member in members):
             for member in members:
                 if not panes.slots.is_single:
-                    member.said = None
+                    member.forget_said()
             panes.clear()
         for values in panes.values.values():
             if values.texts is not None and values.texts.is_crowded:
@@ -337,7 +337,7 @@ class PaneAggregate:
     def _end(self, now: int) -> None:
         """Time has ended: each member answers at one boundary at or after that at most."""
         for member in self.members:
-            member.last_hop = min(member.last_hop, member.node.hops.first(now))
+            member.end(now)
         self._find_last_hops()
         self._next_due = self._find_due()
 
@@ -365,7 +365,6 @@ class PaneAggregate:
         self._next_hop[due] += self._hop[due]
         failed: list[tuple[PaneMember, Exception]] = []
         for member in members:
-            member.next_hop = boundary + member.node.hops.size
             try:
                 answer = member.answer(boundary, self._window(boundary - member.node.size), panes)
             except DataError as error:
@@ -416,7 +415,7 @@ class PaneAggregate:
         ahead = until + (self._origin - until) % self._hop
         self._next_hop[known] = np.maximum(self._next_hop, ahead)[known]
         for member, next_hop in zip(self.members, self._next_hop.tolist(), strict=True):
-            member.next_hop = next_hop
+            member.wait_for(next_hop)
         self._next_due = self._find_due()
 
     def _starts(self, first: NDArray) -> NDArray:

@@ -32,7 +32,7 @@ from penstock.engine.kernels.changes import exact_sum
 from penstock.engine.kernels.hopping import panes as kernels
 from penstock.engine.restoring.in_order import expect, rising, within
 
-from .pane_marks import Marks, Sparse, taken
+from .pane_marks import Mark, Marks, Sparse, taken
 from .pane_texts import PaneTexts
 
 NOTHING = kernels.NOTHING
@@ -195,11 +195,10 @@ class Block:
         self.rank = 0
         self.total = pane
         """The extremes of all its panes."""
-        self.from_edges = Marks(NOTHING, True)
+        first: Mark = pane if slots is None else Sparse(slots, pane[slots])
+        self.from_edges = Marks(NOTHING, True, {begin: first})
         """By the edge a pane begins at, latest first: the extremes from there to the end of the block. Of the
         first, if that is kept whole, the very array of all its panes."""
-        self.from_edges.found[begin] = pane if slots is None else Sparse(slots, pane[slots])
-        self.from_edges.has_sparse = slots is not None
         self.sparse = 0 if slots is None else len(slots)
         """Slots of edges that are not kept whole, from the first edge to one that is."""
 
@@ -209,7 +208,7 @@ class Block:
         self.total = raised(first, least)
         for edge, one in marks.items():
             if isinstance(one, Sparse):
-                one.values = raised(one.values, taken(least, one.slots, NOTHING))
+                marks[edge] = Sparse(one.slots, raised(one.values, taken(least, one.slots, NOTHING)))
             else:
                 marks[edge] = self.total if one is first else raised(one, least)
         # The edge between both is the other's total; it becomes whole if it is far from one that is, or gone.
@@ -223,9 +222,13 @@ class Block:
             self.sparse -= len(last.slots)
         if self.sparse and all(isinstance(one, Sparse) for one in marks.values()):
             self.sparse += other.sparse
-        self.from_edges.found = behind | marks
-        self.from_edges.has_sparse |= other.from_edges.has_sparse
+        self.from_edges.put_before(other.from_edges)
         self.rank += 1
+
+    def keep(self, slots: NDArray) -> None:
+        """Keep these slots alone, which are numbered anew."""
+        self.from_edges.keep(slots)
+        self.total = taken(self.total, slots, NOTHING)
 
     def take_memory(self) -> None:
         """Have arrays that nobody else has, as they are written to; of what was restored."""
@@ -334,8 +337,7 @@ class Extremes:
     def keep(self, slots: NDArray) -> None:
         self.pane = taken(self.pane, slots, NOTHING)
         for block in self._blocks:
-            block.from_edges.keep(slots)
-            block.total = taken(block.total, slots, NOTHING)
+            block.keep(slots)
         self._behind = None
 
     def clear(self) -> None:

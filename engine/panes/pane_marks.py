@@ -67,12 +67,12 @@ class Marks:
     whole arrays too, so that they are not written to.
     """
 
-    def __init__(self, fill: int, is_shared: bool = False) -> None:
+    def __init__(self, fill: int, is_shared: bool = False, found: dict[int, Mark] | None = None) -> None:
         self._fill = fill
         self._is_shared = is_shared
-        self.found: dict[int, Mark] = {}
+        self.found: dict[int, Mark] = found or {}
         """By edge, each behind the one it differs from."""
-        self.has_sparse = False
+        self.has_sparse = any(isinstance(mark, Sparse) for mark in self.found.values())
         """Whether some may not be kept whole."""
 
     def put(self, edge: int, array: NDArray, slots: NDArray | None) -> None:
@@ -82,6 +82,11 @@ class Marks:
         else:
             self.found[edge] = Sparse(slots, array[slots])
             self.has_sparse = True
+
+    def put_before(self, other: Marks) -> None:
+        """The marks of another come before all that are there."""
+        self.found = other.found | self.found
+        self.has_sparse |= other.has_sparse
 
     def at(self, edge: int, used: int) -> NDArray | None:
         """The array at an edge, of as many slots as are in use or fewer; not to be written to. None: there is
@@ -153,7 +158,7 @@ class Marks:
         """Let all values be others."""
         for edge, mark in self.found.items():
             if isinstance(mark, Sparse):
-                mark.values = changed(mark.values)
+                self.found[edge] = Sparse(mark.slots, changed(mark.values))
             else:
                 self.found[edge] = changed(mark)
 

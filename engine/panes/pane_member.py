@@ -66,8 +66,25 @@ class PaneMember:
         """The query, for people; `name` may be that of a part of its plan."""
         return query_of(self.name)
 
+    def enter(self, calls: tuple[PaneCall, ...], exact_from: int) -> None:
+        """It is let in: its calls as all members have them, and from when on it is exact."""
+        self.calls, self.exact_from = calls, exact_from
+
+    def wait_for(self, boundary: int) -> None:
+        """There is nothing to say before this boundary."""
+        self.next_hop = boundary
+
+    def end(self, now: int) -> None:
+        """Time has ended: it answers at one boundary at or after that at most."""
+        self.last_hop = min(self.last_hop, self.node.hops.first(now))
+
+    def forget_said(self) -> None:
+        """The groups that it said something of are gone."""
+        self.said = None
+
     def answer(self, boundary: int, window: PaneWindow, panes: Panes) -> Batch | None:
-        """What is to be passed on at a boundary, counted already; None: nothing."""
+        """What is to be passed on at a boundary, counted already; None: nothing. The next one is due then."""
+        self.next_hop = boundary + self.node.hops.size
         if self.node.emit == "delta":
             return self._difference(boundary, window, panes)
         self.is_quiet = not len(window.live)

@@ -94,6 +94,18 @@ class PaneValues:
             self.extremes[smallest] = TextExtremes(self.texts, smallest)
         self.extremes_since[smallest] = now
 
+    def ask_sums(self, now: int) -> None:
+        """Keep them from now on, if they are not kept yet."""
+        if self.sums is None:
+            self.sums, self.sums_since = Sums(self.doubles), now
+
+    def ask_only(self, functions: set[str]) -> None:
+        """Forget what calls of other functions need."""
+        wanted = {name == "min" for name in functions & {"min", "max"}}
+        self.extremes = {smallest: one for smallest, one in self.extremes.items() if smallest in wanted}
+        if not functions & {"sum", "avg"}:
+            self.sums = None
+
     def forget_texts(self, said: Sequence[tuple[NDArray, NDArray]]) -> None:
         """Let texts go that nobody refers to; said: places that others have, and where."""
         assert self.texts is not None, "there are texts"

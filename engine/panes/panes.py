@@ -187,11 +187,9 @@ class Panes:
             if values is None:
                 values = self.values[call.argument] = PaneValues(call.argument, now)
             since = max(since, values.since)
-            if call.function in ("sum", "avg") and values.sums is None:
-                values.sums = Sums(values.doubles)
-                values.sums_since = now
             smallest = call.function == "min"
             if call.function in ("sum", "avg"):
+                values.ask_sums(now)
                 since = max(since, values.sums_since)
             elif call.function in ("min", "max"):
                 values.ask_extremes(smallest, now)
@@ -206,11 +204,7 @@ class Panes:
             if any(call.argument == expression for call in calls)
         }
         for expression, values in self.values.items():
-            functions = {call.function for call in calls if call.argument == expression}
-            wanted = {name == "min" for name in functions & {"min", "max"}}
-            values.extremes = {s: one for s, one in values.extremes.items() if s in wanted}
-            if not functions & {"sum", "avg"}:
-                values.sums = None
+            values.ask_only({call.function for call in calls if call.argument == expression})
 
     # -- forgetting ---------------------------------------------------------------------------------
 

@@ -47,6 +47,10 @@ class HeldArray:
         self.views: list[HeldView] = []
         self.is_left = False
 
+    def leave(self) -> None:
+        """The store has moved on: results alone hold it."""
+        self.is_left = True
+
     @property
     def nbytes(self) -> int:
         return int(self.viewed.array.nbytes)
@@ -83,6 +87,16 @@ class HeldView:
         self.waiting.discard(waiting)
         self.worth -= waiting.worth
 
+    def work_out_share(self) -> float:
+        """Its share, until it is forgotten."""
+        if self.share is None:
+            self.share = sum(array.nbytes / array.worth for array in self.arrays if array.is_left)
+        return self.share
+
+    def forget_share(self) -> None:
+        """Results have come or gone, or arrays are left."""
+        self.share = None
+
 
 class WaitingRows:
     """A batch of results: as row numbers, then copied."""
@@ -95,6 +109,20 @@ class WaitingRows:
         self.held: Sequence[HeldView] = ()
         self.worth = 0.0
         """What it adds to that of each array that it holds."""
+
+    def hold(self, rows: Batch, held: Sequence[HeldView]) -> None:
+        """They keep these views alive from now on."""
+        self.worth = copied_bytes(rows) / sum(one.nbytes for one in held)
+        self.held = held
+        for one in held:
+            one.add(self)
+
+    def let_go(self) -> Sequence[HeldView]:
+        """They keep nothing alive any more; what they did."""
+        held, self.held = self.held, ()
+        for one in held:
+            one.discard(self)
+        return held
 
     def copy(self) -> None:
         if isinstance(self.rows, Batch):
@@ -123,10 +151,7 @@ class ResultsMemory:
         held = self._held_by(waiting.rows)
         if not held:
             return False
-        waiting.worth = copied_bytes(waiting.rows) / sum(one.nbytes for one in held)
-        waiting.held = held
-        for one in held:
-            one.add(waiting)
+        waiting.hold(waiting.rows, held)
         self._forget_shares()
         return True
 
@@ -156,13 +181,11 @@ class ResultsMemory:
 
     def forget(self, waiting: WaitingRows) -> None:
         """Results are read, or copied, or of no concern any more."""
-        for held in waiting.held:
-            held.discard(waiting)
+        for held in waiting.let_go():
             if held.waiting:
                 self._lighter[id(held.view)] = held
             else:
                 self._let_go(held)
-        waiting.held = ()
         self._forget_shares()
 
     def _let_go(self, held: HeldView) -> None:
@@ -182,7 +205,7 @@ class ResultsMemory:
         """All that was pushed is worked off: copy what is not worth the memory that it keeps alive."""
         for key in [key for key, held in self._stored.items() if not held.viewed.is_stored]:
             array = self._left[key] = self._stored.pop(key)
-            array.is_left = True
+            array.leave()
             self._note(array)
             self._forget_shares()
         self._recent.clear()
@@ -211,19 +234,14 @@ class ResultsMemory:
 
     def held_bytes(self, waiting: WaitingRows) -> float:
         """The share of some results in what is kept alive for results alone."""
-        return waiting.worth * sum(map(self._share_of, waiting.held))
-
-    def _share_of(self, view: HeldView) -> float:
-        if view.share is None:
-            view.share = sum(array.nbytes / array.worth for array in view.arrays if array.is_left)
-            self._has_shares = True
-        return view.share
+        self._has_shares = True
+        return waiting.worth * sum(view.work_out_share() for view in waiting.held)
 
     def _forget_shares(self) -> None:
         if self._has_shares:
             self._has_shares = False
             for view in self._views.values():
-                view.share = None
+                view.forget_share()
 
     @property
     def nbytes(self) -> int:

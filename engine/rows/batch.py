@@ -182,7 +182,11 @@ class Batch:
 
     def as_of(self, ts: int) -> Batch:
         """The same changes of rows, all at one time."""
-        return Batch(np.full(self.length, ts, np.int64), self.lazy_columns, self.sign, self.ets)
+        return self.with_times(np.full(self.length, ts, np.int64))
+
+    def with_times(self, ts: NDArray) -> Batch:
+        """The same changes of rows at other times, which are in order."""
+        return Batch(ts, self.lazy_columns, self.sign, self.ets)
 
     def without_signs(self) -> Batch:
         """Its rows, all of which enter, as rows of which nothing more is said."""

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.engine.expressions.expression import Expression
+from penstock.engine.expressions.expression import Expression, conjunction, conjuncts
 from penstock.engine.flow.operator import Counters, Stateless, pass_time
 from penstock.engine.flow.queue import Outlet, Queue
 from penstock.engine.kernels.joins.shared_select import count_bit, find_bit, gather_rows, report_rows
@@ -59,6 +59,14 @@ class Share:
     found: int = 0
     """Rows so far; of those that are only counted, as far as they have been settled."""
 
+    def narrow(self, more: Expression) -> None:
+        """It takes only rows that satisfy this as well."""
+        self.predicate = conjunction((*conjuncts(self.predicate), more))
+
+    def count(self, rows: int) -> None:
+        """So many more rows are its."""
+        self.found += rows
+
 
 @dataclass(frozen=True, eq=False)
 class Format:
@@ -91,6 +99,17 @@ class Lane:
             self.delivered.setdefault(share.columns, []).append(share)
         else:
             self.kept.setdefault(form, []).append((share, share.sink))
+
+    def count(self, rows: int) -> None:
+        """So many more rows are those of the queries that only count; below 0: so many fewer."""
+        self.pending += rows
+
+    def settle(self) -> int:
+        """Tell the queries that only count; how many rows they have together."""
+        rows, self.pending = self.pending, 0
+        for share in self.counted if rows else ():
+            share.count(rows)
+        return rows * len(self.counted)
 
     @property
     def shares(self) -> list[Share]:
@@ -230,13 +249,8 @@ class SharedSelect(Stateless):
         here = self._counting
         if here.index is not None:
             for lane, count in zip(here.filed, here.index.settle().tolist(), strict=True):
-                lane.pending += count
-        for lane in self._lanes.values():
-            if lane.pending:
-                for share in lane.counted:
-                    share.found += lane.pending
-                self.counters.gave(lane.pending * len(lane.counted))
-                lane.pending = 0
+                lane.count(count)
+        self.counters.gave(sum(lane.settle() for lane in self._lanes.values()))
 
     # -- a batch ------------------------------------------------------------------------------------
 
@@ -267,15 +281,15 @@ class SharedSelect(Stateless):
     def _count(self, tags: Tags, length: int, ends: dict[Expression | None, int]) -> None:
         here = self._counting
         for lane in here.whole:
-            lane.pending += length
+            lane.count(length)
         for lane, word, bit in here.by_bit:
-            lane.pending += int(count_bit(tags.words[word], bit))
+            lane.count(int(count_bit(tags.words[word], bit)))
         if here.index is not None:
             here.index.count(0, self._ages(length), None, tags.leaves, tags.words)
         for predicate, end in ends.items():
             lane = self._lanes[predicate]
             if lane.counted:
-                lane.pending -= count_from(tags, self._lineage.demand(predicate), end)
+                lane.count(-count_from(tags, self._lineage.demand(predicate), end))
 
     def _deliver(self, batch: Batch, tags: Tags, ends: dict[Expression | None, int]) -> None:
         here = self._delivering
@@ -317,7 +331,7 @@ class SharedSelect(Stateless):
     def _put(self, shares: list[Share], rows: Batch) -> None:
         self.counters.gave(rows.length * len(shares))
         for share in shares:
-            share.found += rows.length
+            share.count(rows.length)
             share.output.put(rows)
 
     def _keep(self, block: list[Stretch], rows: pa.RecordBatch, form: Format) -> None:
@@ -327,7 +341,7 @@ class SharedSelect(Stateless):
             own, length = rows.slice(begin - first, end - begin), end - begin
             self.counters.gave(length * len(lane.kept[form]))
             for share, sink in lane.kept[form]:
-                share.found += length
+                share.count(length)
                 if sink.subscribers or sink.inputs[0].batches:
                     share.output.put(Batch(fixed_values(own.column(0)), own.columns[1:]))
                 else:

@@ -32,11 +32,8 @@ PLACE = Column(SqlType.BIGINT, -1, "place")
 
 def entering(predicate: Expression | None, size: int) -> Expression:
     """What is asked of a row by a query with this predicate over a window of `size` rows."""
-    return also(predicate, Call(SqlType.BOOLEAN, "less", (BEHIND, Literal(SqlType.BIGINT, size))))
-
-
-def also(predicate: Expression | None, more: Expression) -> Expression:
-    both = conjunction((*conjuncts(predicate), more))
+    enters = Call(SqlType.BOOLEAN, "less", (BEHIND, Literal(SqlType.BIGINT, size)))
+    both = conjunction((*conjuncts(predicate), enters))
     assert both is not None, "nothing is asked"
     return both
 
@@ -52,7 +49,7 @@ class SharedWindowSelect(SharedSelect):
         if self.inputs[0].rows:
             since = Literal(SqlType.BIGINT, self._come + self.inputs[0].rows)
             came_later = Call(SqlType.BOOLEAN, "greater_equal", (PLACE, since))
-            share.predicate = also(share.predicate, came_later)
+            share.narrow(came_later)
         self._admit(share)
 
     def step(self, quantum: int) -> bool:

@@ -151,7 +151,7 @@ def windows_at_hops(
             boundary = hops.first(int(ts[last]))
         else:
             break
-    member.number += int(ts.searchsorted(max(reach_of(lane, end), EARLIEST), side="right"))
+    member.pass_rows(int(ts.searchsorted(max(reach_of(lane, end), EARLIEST), side="right")))
 
 
 def rows_between(side: Side, demand: Demand, place: int, after: int, until: int) -> tuple[NDArray, NDArray]:

@@ -257,7 +257,7 @@ class PartitionChanges:
             if window.end < end:
                 at = np.maximum(hops.up(self._ts.run(window.end, end)), member.since)
                 self.rows.give(member, views, *self._taken(window, at), is_apart=True)
-        member.begun = True
+        member.told()
 
     def _show(self, member: WindowMember, window: LastRows, until: int, views: Views) -> None:
         """Give a member what is in its window at each boundary below a time."""

@@ -62,7 +62,7 @@ class RangeChanges:
         self._lanes = []
         self._find_hop_lanes()
         for member in members:
-            member.number += len(self._side) + 1  # rows may be in another order than before
+            member.pass_rows(len(self._side) + 1)  # rows may be in another order than before
 
     def _find_hop_lanes(self) -> None:
         demand = tag_demands(self._hopping, (self._side,))
@@ -208,7 +208,7 @@ class RangeChanges:
                 self._tell(lane, changes_at_hops(self._side, lane, self.told, end))
             is_new |= lane.is_new
             for member in lane.members:
-                member.begun = True
+                member.told()
         if is_new:
             self._find_hop_lanes()
 

@@ -69,7 +69,7 @@ class RowsChanges:
     def forget(self) -> None:
         """Members have no more use of rows that have left their windows."""
         for member in self.members:
-            member.first = max(member.first, self.known_to(member) - member.node.size)
+            member.forget_before(self.known_to(member) - member.node.size)
 
     # -- what is told -------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class RowsChanges:
             if begin < end:
                 at = np.maximum(hops.up(self.rows.times_between(begin, end)), member.since)
                 self.rows.give(member, views, *self._displaced(at, begin, size, first, self.rows.offset))
-        member.begun = True
+        member.told()
 
     def _boundaries(self, member: WindowMember, hops: Hops, until: int) -> Iterable[int]:
         """Those from what was told on, and below a time, at which a member is given its window."""

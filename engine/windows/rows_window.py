@@ -90,9 +90,8 @@ class RowsWindow:
             if self._is_waiting:
                 batch = Batch(hops.up(batch.ts), batch.lazy_columns)
             changes = self._change(batch)
-            changes.ts = hops.up(changes.ts)
             self.counters.gave(changes.length)
-            self.output.put(changes)
+            self.output.put(changes.with_times(hops.up(changes.ts)))
         if queue.batches and queue.batches[0].ts[0] <= over:
             return True
         return pass_boundaries(hops, self.inputs, self.output, not self._is_waiting) or batch is not None

@@ -58,8 +58,19 @@ class WindowMember(Member):
         hops = self.node.hops
         if hops is not None and now > BEGINNING:
             self.since = hops.first(now)
-        self.output.punctuation = self._promised(now)
-        self.output.closed = closed
+        self.output.begin(self._promised(now), closed)
+
+    def told(self) -> None:
+        """It knows of the boundaries that are over."""
+        self.begun = True
+
+    def pass_rows(self, rows: int) -> None:
+        """Its next rows have numbers greater by so many, as no boundary sees those that had them."""
+        self.number += rows
+
+    def forget_before(self, place: int) -> None:
+        """Of a ROWS window: rows before this have left it."""
+        self.first = max(self.first, place)
 
     def promise(self, now: int) -> None:
         """Nothing before `now` follows; a boundary is over when time has passed it."""
