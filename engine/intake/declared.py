@@ -6,17 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.engine.rows.batch import EIGHT_BYTES
-from penstock.engine.rows.errors import DataError, SchemaError, did_you_mean
+from penstock.engine.rows.errors import SchemaError, did_you_mean
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
 from .convert import check_type, convert_column
 from .match_columns import fitting_columns
+from .put_together import is_cut_small, put_together
 from .sound import check_sound
 from .time_units import TimeUnit, doubt_unit
-
-MIN_CHUNK_ROWS = 1_024
-"""Chunks of fewer rows on the average are put together first: each costs as much as some hundred rows."""
 
 
 class Declared:
@@ -50,8 +47,8 @@ class Declared:
             self._look_at(table.schema)
         if not self._is_in_place:
             table = table.select(self._positions)
-        if len(table) < MIN_CHUNK_ROWS * (max((one.num_chunks for one in table.columns), default=0) - 1):
-            table = self._put_together(table)
+        if is_cut_small(table):
+            table = put_together(table, self._columns, self._name)
         if self._fits:
             for column, name in zip(table.columns, self._columns, strict=True):
                 check_sound(column, name, self._name)
@@ -80,26 +77,6 @@ class Declared:
         self._is_in_place = positions == list(range(len(schema.names)))
         self._fits = types == [ARROW_TYPES[type_] for type_ in self._types]
         self._known_schema = schema
-
-    def _put_together(self, table: pa.Table) -> pa.Table:
-        """The same rows in few chunks; that what these say of themselves is true is looked at first."""
-        try:
-            table.validate()
-        except pa.ArrowException as error:
-            reason = " ".join(str(error).split())
-            raise DataError(f"Expected sound Arrow data, found {reason}", source=self._name) from None
-        for column, name in zip(table.columns, self._columns, strict=True):
-            if pa.types.is_dictionary(column.type):  # of many, one is made
-                try:
-                    column.validate(full=True)
-                except pa.ArrowException:
-                    check_sound(column, name, self._name)  # says where
-                    raise
-        for place, column in enumerate(table.columns):
-            if column.type in EIGHT_BYTES and not column.null_count:  # four times as fast
-                whole = pa.array(column.to_numpy(), column.type)
-                table = table.set_column(place, table.field(place), whole)
-        return table.combine_chunks()
 
     def _find(self, names: list[str]) -> list[int]:
         """Where the declared columns stand among `names`."""
