@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
 Buffer = Any
@@ -163,6 +162,16 @@ def overlapping(bounds: NDArray) -> list[list[int]]:
             runs.append([number])
         end = max(end, high)
     return runs
+
+
+def byte_bounds(array: NDArray) -> tuple[int, int]:
+    """Where an array's memory begins and ends; both are one place if it is empty."""
+    begin = _address(array)
+    if not array.size:
+        return begin, begin
+    spans = [(rows - 1) * step for rows, step in zip(array.shape, array.strides, strict=True)]
+    low, high = sum(min(0, span) for span in spans), sum(max(0, span) for span in spans)
+    return begin + low, begin + high + array.itemsize
 
 
 def _described(array: NDArray) -> Any:
