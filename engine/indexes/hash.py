@@ -82,9 +82,9 @@ class HashIndex:
         found, self._inserted = run_hash(*self._work(probes), out_prober, out_row)
         return int(found)
 
-    def _check_probes(self, probes: Probes) -> None:
+    def _check_probes(self, probes: Probes, is_by_age: bool = False) -> None:
         origin = self._origin
-        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted)
+        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted, is_by_age)
 
     def _work(self, probes: Probes) -> Work:
         """What is there and who probes, a tuple as the kernels take it."""
@@ -140,7 +140,7 @@ class HashIndex:
         times: int64 per prober, non-decreasing; pos: int64, when each row came; an age is the difference. The
         probers' row_from is not looked at. Returns (pairs found, rows seen by all probers, about).
         """
-        self._check_probes(probes)
+        self._check_probes(probes, is_by_age=True)
         assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
         arguments = (
             self._keys, self._links, self._heads, self._origin, self._inserted, self._tail,
@@ -167,7 +167,7 @@ class HashIndex:
         cells: tuple[NDArray, RowBuffer, int],
     ) -> tuple[int, int]:
         """What run_cells does, telling rows that are not younger than `size` by their age: see run_ages."""
-        self._check_probes(probes)
+        self._check_probes(probes, is_by_age=True)
         assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
         of_prober, leaves, stride = cells
         found, self._inserted, seen = count_young_cells(

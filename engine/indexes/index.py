@@ -68,7 +68,6 @@ class Probes:
         expect(len(self.key_low) == len(self.key_high), "a range of keys for each prober")
         expect(len(self.row_until) == len(self.key_low), "rows for each prober")
         expect(len(self.row_from) in (1, len(self.key_low)), "rows for each prober")
-        rising(self.row_from, "rows that probers see")
         rising(self.row_until, "rows that probers see")
         within(self.cursor, 0, FAR, "where to go on")
         expect(int(self.cursor[PROBER]) <= len(self.key_low), "a prober that there is")

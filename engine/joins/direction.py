@@ -13,14 +13,14 @@ from penstock.engine.kernels.base.cursor import PROBER
 from penstock.engine.kernels.joins.bounds import meet, precede
 from penstock.engine.kernels.joins.pairs import ROW_BITS, ROW_MASK
 from penstock.engine.kernels.joins.slices import Slices
-from penstock.engine.restoring.in_order import expect, size_of_two, within
+from penstock.engine.restoring.in_order import expect, rising, size_of_two, within
 from penstock.engine.rows.array_memory import without_scratch
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.key_counts import KeyCounts
 from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
 
-from .set_probes import probes_by
+from .set_probes import FROM_ANYWHERE, probes_by
 
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may match
@@ -124,6 +124,8 @@ class Direction:
         if not self.probes.done:
             expect(int(self.probes.cursor[PROBER]) <= len(self.by.ts), "a prober")
             expect(self.probes.end <= rows.end, "rows that are there")
+            if self.shelf.index.kind not in FROM_ANYWHERE:
+                rising(self.probes.row_from, "rows that probers see")
 
 
 def set_out(

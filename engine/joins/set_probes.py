@@ -11,6 +11,8 @@ from penstock.engine.rows.window import FOREVER
 from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
 
+FROM_ANYWHERE = ("scan", "hash")
+"""Indexes whose probers may see rows from any one on; a tree drops what the first prober does not see."""
 SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 
 
@@ -55,7 +57,9 @@ def is_worth_cutting(side: Side, reach: NDArray, shelf: Shelf, seen: int) -> boo
         spared = float(seen)
     else:
         spared = seen * max(0.0, 1.0 - float(reach.mean()) / shelf.lifetime)
+    if shelf.index.kind not in FROM_ANYWHERE:
+        return False
     if shelf.index.kind == "scan":
         return spared > SPARED_ROWS * len(reach)
     matches = spared * (side.found / side.met if side.met else 1.0)
-    return shelf.index.kind == "hash" and matches > SPARED_MATCHES * len(reach)
+    return matches > SPARED_MATCHES * len(reach)
