@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.engine.intake import convert
-from penstock.engine.intake.match_columns import fitting_columns
+from penstock.engine.intake.declared import fitting_columns
 from penstock.engine.intake.parse_column import parse_times
 from penstock.engine.intake.time_units import TimeUnit, unit_of
 from penstock.engine.rows.errors import DataError, SchemaError, did_you_mean

@@ -1,8 +1,8 @@
-"""The columns of a relation as declared, found in whatever table is given."""
+"""The columns of a relation as declared, found in any table: by their exact name, else by that but for case."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -10,7 +10,6 @@ from penstock.engine.rows.errors import SchemaError, did_you_mean
 from penstock.engine.rows.types import ARROW_TYPES, SqlType
 
 from .convert import check_type, convert_column
-from .match_columns import fitting_columns
 from .put_together import is_cut_small, put_together
 from .sound import check_sound
 from .time_units import TimeUnit, doubt_unit
@@ -94,3 +93,17 @@ class Declared:
                 raise SchemaError(f"Expected one column `{name}`, found {rivals}", source=self._name)
             places.append(found[0])
         return places
+
+
+def fitting_columns(declared: Sequence[str], found: Sequence[str]) -> Iterator[list[int]]:
+    """For each declared column the positions that may be meant: the exact name, else all but for case.
+
+    It is there if that is one.
+    """
+    exact: dict[str, list[int]] = {}
+    folded: dict[str, list[int]] = {}
+    for position, name in enumerate(found):
+        exact.setdefault(name, []).append(position)
+        folded.setdefault(name.strip().lower(), []).append(position)
+    for name in declared:
+        yield exact.get(name) or folded.get(name.lower(), [])
