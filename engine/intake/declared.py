@@ -1,4 +1,4 @@
-"""The columns of a relation as declared, found in any table: by their exact name, else by that but for case."""
+"""The columns of a relation as declared, found in any table: by exact name, else by all but the case of it."""
 
 from __future__ import annotations
 
