@@ -1,4 +1,4 @@
-"""The columns of a relation as declared, found in any table: by exact name, else by all but the case of it."""
+"""The columns of a relation as declared, found in any table: by exact name, else by all but its case."""
 
 from __future__ import annotations
 
