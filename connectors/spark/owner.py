@@ -8,8 +8,9 @@ none, and who finds another's asks whether that one is still at work:
     of another process of this host      if there is a process of that number that began when that one did
     of another host, or of no process    nobody knows: refused, until somebody removes the file
 
-Who is not at work any more is displaced. And before it writes anything, each looks whether the file still has
-its mark: of two who displaced the same at once, or do not see each other's processes, one goes on.
+Whether it is the same query is known when its first batch comes; what this process runs is seen when the sink
+is made. Who is not at work any more is displaced. And before it writes anything, each looks whether the file
+still has its mark: of two who displaced the same at once, or do not see each other's processes, one goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import socket
 import subprocess
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from penstock.engine.rows.errors import UsageError
@@ -97,6 +98,14 @@ class Claim:
         self._is_lost = False
         """Somebody else has it; only a query of Spark's that is started anew may take it back."""
 
+    def look(self, is_running: IsRunning) -> None:
+        """UsageError if a query that this process runs has the folder; of others it may be the same query."""
+        found, here = decode(self._folder.read(NAME)), Owner(None)
+        if found is None or found.query is None or found != replace(here, query=found.query, mark=found.mark):
+            return
+        if is_running(found.query):
+            raise self._in_use(found)
+
     def make(self, mine: Owner, is_running: IsRunning) -> None:
         """The folder is ours from now on; UsageError if another is at work there."""
         if self._owner is not None and mine.query in (None, self._owner.query) and self._is_ours():
@@ -106,10 +115,7 @@ class Claim:
         if not self._folder.create(NAME, mine.encoded()):
             found = decode(self._folder.read(NAME))
             if found is not None and found.is_at_work(mine, is_running):
-                raise UsageError(
-                    f"Expected `{self._folder}` to be the state of one sink, found it in use by {found}: "
-                    f"stop that, or give this a folder of its own; if that has ended, remove `{NAME}` there"
-                )
+                raise self._in_use(found)
             self._folder.write(NAME, [mine.encoded()])
         self._owner, self._is_lost = mine, False
         self.check()
@@ -119,6 +125,12 @@ class Claim:
         if self._owner is not None and not self._is_ours():
             self._owner, self._is_lost = None, True
             raise self._lost()
+
+    def _in_use(self, found: Owner) -> UsageError:
+        return UsageError(
+            f"Expected `{self._folder}` to be the state of one sink, found it in use by {found}: "
+            f"stop that, or give this a folder of its own; if that has ended, remove `{NAME}` there"
+        )
 
     def _lost(self) -> UsageError:
         found = decode(self._folder.read(NAME))

@@ -47,3 +47,11 @@ def is_running(session: SparkSession, query_id: str) -> bool:
     """Whether a query of Spark's is at work in this process."""
     active = session._jsparkSession.sharedState().activeStreamingQueries().values()
     return any(query.id().toString() == query_id for query in active)
+
+
+def is_running_here(query_id: str) -> bool:
+    """The same where nobody has given a session yet."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    return session is not None and hasattr(session, "_jsparkSession") and is_running(session, query_id)

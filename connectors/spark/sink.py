@@ -60,7 +60,7 @@ from .at_hand import EnginesAtHand
 from .dropped import Dropped, dropped_by, warn
 from .outputs import Callbacks, Files, Output, Taker
 from .owner import Owner
-from .running_batch import is_running, running_batch
+from .running_batch import is_running, is_running_here, running_batch
 from .saved_states import SavedStates
 from .schema import declare_stream
 from .split_batch import split_batch
@@ -94,6 +94,7 @@ class Sink:
         self._dropped: dict[str, Dropped] = {}
         self._lock = threading.Lock()
         output.check(setup.result_schemas)
+        states.claim.look(is_running_here)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Take in a micro-batch; Spark calls this."""

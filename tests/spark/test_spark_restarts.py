@@ -199,20 +199,26 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_two_sinks_on_one_state(spark: SparkSession, tmp_path: Path) -> None:
-    """The second is refused while the first's query is at work; when that is stopped, it may go on."""
+    """The second is refused while the first's query is at work, as early as that; then it may go on."""
     add_files(tmp_path / "a", [rows(1, 9)])
     frame = read_stream(spark, tmp_path / "a")
     query = "CREATE QUERY q AS SELECT id FROM a"
 
-    def start(name: str, **trigger: Any) -> Any:
-        writer = sink(query, streams={"a": frame}, state=tmp_path / "state", path=tmp_path / name)
+    def make(name: str) -> Any:
+        return sink(query, streams={"a": frame}, state=tmp_path / "state", path=tmp_path / name)
+
+    def start(name: str, writer: Any = None, **trigger: Any) -> Any:
+        writer = writer or make(name)
         stream = frame.writeStream.foreachBatch(writer).trigger(**trigger)
         return stream.option("checkpointLocation", str(tmp_path / f"{name}-checkpoint")).start()
 
+    made = make("two")
     first = start("one", processingTime="1 second")
     first.processAllAvailable()
+    with pytest.raises(penstock.UsageError, match="of one sink, found it in use by Spark query"):
+        make("two")
     with pytest.raises(StreamingQueryException, match="of one sink, found it in use by Spark query"):
-        start("two", availableNow=True).awaitTermination()
+        start("two", made, availableNow=True).awaitTermination()
     assert not (tmp_path / "two").exists()
     add_files(tmp_path / "a", [rows(12, start=2)])
     first.processAllAvailable()
