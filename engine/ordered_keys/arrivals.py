@@ -21,7 +21,7 @@ from .ordered_side import Examined, OrderedSide
 @dataclass(slots=True)
 class SideArrivals:
     """Rows of one side that take part, by row: place, key, below which keys rows of this side had gone, and
-    of some other side."""
+    of some other side. And the places of those that lack a key."""
 
     places: NDArray
     codes: NDArray
@@ -31,6 +31,7 @@ class SideArrivals:
     lowest: NDArray
     second: NDArray
     behind: NDArray
+    keyless: NDArray
 
     def floors_of(self, side: int, positions: NDArray) -> NDArray:
         """Below which keys rows of a side had gone when these rows came."""
@@ -40,9 +41,10 @@ class SideArrivals:
 
 @dataclass(slots=True)
 class Arrivals:
-    """By side; and of all rows, in order of their places: side, frontier and factor after it."""
+    """By side; and of all rows, in order of their places: time, side, frontier and factor after it."""
 
     sides: list[SideArrivals]
+    ts: NDArray
     owners: NDArray
     frontiers: NDArray
     factors: NDArray
@@ -71,6 +73,7 @@ def line_up(sides: Sequence[OrderedSide], examined: Sequence[Examined | None]) -
         taken = np.empty(0, np.int64) if one is None else start + one.there
         is_behind = behind[taken] == number
         codes = np.empty(0, np.int64) if one is None else one.codes[0]
+        keyless = np.empty(0, np.int64) if one is None else start + one.keyless
         own.append(
             SideArrivals(
                 places[taken],
@@ -81,6 +84,7 @@ def line_up(sides: Sequence[OrderedSide], examined: Sequence[Examined | None]) -
                 lowest[taken],
                 second[taken],
                 behind[taken],
+                places[keyless],
             )
         )
-    return Arrivals(own, owners[order], frontiers[order], factors[order], before, now)
+    return Arrivals(own, ts[order], owners[order], frontiers[order], factors[order], before, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from penstock.engine.intake.disorder import write_code
@@ -12,11 +12,21 @@ from penstock.engine.plan.plan import SourceNode
 from .ordered_join import OrderedJoin
 from .ordered_side import OrderedSide
 
+FALSE_PER_MISSED = {"inner": 0, "semi": 0, "left": 1, "anti": 1, "full": 2}
+"""Rows that were given without a partner and had one, by pairs that were missed."""
 
-def accuracy_of(results: int, joins: Iterable[OrderedJoin]) -> float:
-    """At least this part of what could be found was, by how many results there are."""
-    missed = sum(join.missed.most for join in joins)
-    return 1.0 if not missed else results / (results + missed)
+
+def accuracy_of(results: int, joins: Collection[OrderedJoin]) -> float:
+    """At least this part of what there is was found, and of what was given is true, by how many results there
+    are."""
+    missed, wrong = sum(join.missed.most for join in joins), false_at_most(joins)
+    right = max(0, results - wrong)
+    return 1.0 if not missed else right / max(results, right + missed)
+
+
+def false_at_most(joins: Iterable[OrderedJoin]) -> int:
+    """No more rows than this have been given without a partner and had one."""
+    return sum(FALSE_PER_MISSED[join.node.kind] * join.missed.most for join in joins)
 
 
 def facts_of(results: int, joins: list[OrderedJoin]) -> dict[str, Any]:
@@ -25,6 +35,7 @@ def facts_of(results: int, joins: list[OrderedJoin]) -> dict[str, Any]:
         "accuracy_at_least": accuracy_of(results, joins),
         "rows_late_key": sum(join.missed.rows for join in joins),
         "results_missed_at_most": sum(join.missed.most for join in joins),
+        "results_false_at_most": false_at_most(joins),
         "evict": joins[0].node.evict,
         "sides": [facts_of_side(join, side) for join in joins for side in join.sides],
     }

@@ -20,6 +20,7 @@ bounded: no more than the rows with its key that there can have been, on each of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,8 @@ FIRST_LOOK = 4_096  # rows in, after which the order of looking up is thought ov
 class OrderedJoin:
     """See the module's text."""
 
+    side_type: ClassVar[type[OrderedSide]] = OrderedSide
+
     def __init__(
         self,
         node: OrderedJoinNode,
@@ -70,8 +73,8 @@ class OrderedJoin:
         self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
         self.counters = Counters()
         self.node = node
-        self.sides = tuple(
-            OrderedSide(number, side, own, reader)
+        self.sides: tuple[OrderedSide, ...] = tuple(
+            self.side_type(number, side, own, reader)
             for number, (side, own, reader) in enumerate(zip(node.sides, types, readers, strict=True))
         )
         for side, has in zip(self.sides, has_rows, strict=True):
@@ -102,9 +105,13 @@ class OrderedJoin:
         if self._fault is not None:
             raise self._fault
         if all(queue.closed and not queue.batches for queue in self.inputs):
-            for side in self.sides:
-                side.let_all_go()
+            self._end()
         return pass_time(self.inputs, self.output) or worked
+
+    def _end(self) -> None:
+        """Nothing more comes."""
+        for side in self.sides:
+            side.let_all_go()
 
     def _take(self, rows: int) -> list[Examined | None]:
         """The next rows that all inputs have reached, about so many of each, up to where something fails."""
@@ -155,7 +162,7 @@ class OrderedJoin:
         for side in self.sides:
             side.fill_lookups()
         # 2. find
-        self._search(arrivals, stored, held)
+        self._search(arrivals, stored, held, examined)
         # 3. count what came too late
         self.missed.count(self.sides, arrivals, held)
         # 4. let go
@@ -185,7 +192,13 @@ class OrderedJoin:
         sought, found = self.looked_up.get(step.how, (0, 0))
         return found / sought if sought else float(self.sides[step.side].end - self.sides[step.side].tail)
 
-    def _search(self, arrivals: Arrivals, stored: Sequence[NDArray], held: Sequence[Held] | None) -> None:
+    def _search(
+        self,
+        arrivals: Arrivals,
+        stored: Sequence[NDArray],
+        held: Sequence[Held] | None,
+        examined: Sequence[Examined | None],
+    ) -> None:
         """Give what rows find, some rows at a time, in the order in which they come."""
         seeking = [
             kept if held is not None else kept[own.codes[kept] >= own.limits[kept]]
@@ -203,12 +216,16 @@ class OrderedJoin:
                     rows = side.first_row + kept.searchsorted(now)
                     parts += list(self._find(side, own.places[now], own.ts[now], rows, stored_places, held))
             found = sum(len(ts) for ts, _ in parts)
-            if found:
-                self._give(*in_order(parts))
+            self._pass_on(parts, end)
             self._seekers = max(
                 1, min(STEP_ROWS, 4 * self._seekers, GOOD_ROWS * self._seekers // max(found, 1))
             )
             start = end
+
+    def _pass_on(self, parts: Sequence[tuple[NDArray, list[NDArray]]], end: int) -> None:
+        """Give what the next rows have found, those with places below `end`."""
+        if parts:
+            self._give(*in_order(parts))
 
     def _find(
         self,

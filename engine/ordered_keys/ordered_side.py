@@ -42,12 +42,14 @@ FEW_ROWS = 256  # are not worth looking through
 
 @dataclass(slots=True)
 class Examined:
-    """A batch as a side sees it: positions of the rows that take part, their keys, the codes of these."""
+    """A batch as a side sees it: positions of the rows that take part, their keys, the codes of these; and of
+    those that lack a key."""
 
     batch: Batch
     there: NDArray
     keys: list[pa.Array]
     codes: list[NDArray]
+    keyless: NDArray
 
 
 class KeptRows:
@@ -107,12 +109,14 @@ class OrderedSide:
             there = selected(evaluate_predicate(self._node.predicate, batch.column, batch.length))
             rows = batch if len(there) == batch.length else batch.take(there)
         keys = [evaluate(key, rows.column, rows.length) for key in self._node.keys]
+        keyless = NO_ROWS
         if any(key.null_count for key in keys):  # a NULL key meets nothing
-            known = np.flatnonzero(np.logical_and.reduce([valid_bytes(key) for key in keys]))
+            has_all = np.logical_and.reduce([valid_bytes(key) for key in keys])
+            known, keyless = np.flatnonzero(has_all), there[~has_all]
             there, positions = there[known], pa.array(known)
             keys = [key.take(positions) for key in keys]
         codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
-        return Examined(batch, there, keys, codes)
+        return Examined(batch, there, keys, codes, keyless)
 
     def arrive(self, examined: Examined | None, kept: NDArray) -> None:
         """Keep rows of a batch; kept: which of those that take part."""

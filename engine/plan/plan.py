@@ -110,6 +110,9 @@ class ManyJoinNode:
     bands: tuple[Between, ...] = ()
 
 
+OrderedKind = Literal["inner", "left", "full", "semi", "anti"]
+
+
 @dataclass(frozen=True, slots=True)
 class OrderedJoinNode:
     """Rows of two and more streams, one of each, through no windows: the first key of each side is a column
@@ -118,6 +121,8 @@ class OrderedJoinNode:
     variables: as of a join of many streams. ordered: of each stream, the column that grows, by its place in
     the declaration. evict: when a row goes. key: no row to come can have its key; fifo: as many have come
     behind it as the paper's buffer holds.
+    kind: of two streams also left, full, semi and anti; semi and anti give the columns of the first side. The
+    residual, over the columns of both sides, is what else makes rows partners in these.
     """
 
     inputs: tuple[PlanNode, ...]
@@ -125,6 +130,8 @@ class OrderedJoinNode:
     variables: tuple[tuple[int, ...], ...]
     ordered: tuple[int, ...]
     evict: Literal["key", "fifo"] = "key"
+    kind: OrderedKind = "inner"
+    residual: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,7 +253,9 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
         case MemberNode():
             return plan_types(node.join)
         case ManyJoinNode() | OrderedJoinNode():
-            both = zip(node.sides, map(plan_types, node.inputs), strict=True)
+            both = list(zip(node.sides, map(plan_types, node.inputs), strict=True))
+            if isinstance(node, OrderedJoinNode) and node.kind in ("semi", "anti"):
+                both = both[:1]
             return tuple(types[i] for side, types in both for i in side.columns)
         case JoinNode():
             left, right = plan_types(node.left), plan_types(node.right)

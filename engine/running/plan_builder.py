@@ -118,13 +118,15 @@ class PlanBuilder:
 
     def _ordered_join(self, node: OrderedJoinNode, queues: Sequence[Queue], name: str) -> Operator:
         """It reads how far keys have come where its streams enter."""
+        from penstock.engine.ordered_keys.final_join import FinalJoin
         from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 
+        made = OrderedJoin if node.kind == "inner" else FinalJoin
         sources = [one for one in node.inputs if isinstance(one, SourceNode)]
         streams = [self._runtime.streams[one.stream] for one in sources]
         readers = [one.frontier(column).reader() for one, column in zip(streams, node.ordered, strict=True)]
         types = [one.types for one in sources]
-        return OrderedJoin(node, types, queues, readers, name, [one.rows_in > 0 for one in streams])
+        return made(node, types, queues, readers, name, [one.rows_in > 0 for one in streams])
 
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""

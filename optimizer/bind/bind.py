@@ -31,7 +31,7 @@ from .bind_set_operation import cast_columns
 from .catalog import Catalog
 from .check_size import check_size
 
-Emit = Literal["inserts", "changes", "delta", "complete"]
+Emit = Literal["inserts", "changes", "delta", "complete", "final"]
 
 RESERVED_OUTPUTS = ("_ts", "_diff")
 # Plans are walked recursively.
@@ -114,10 +114,19 @@ def _is_monotone(nodes: list[Node]) -> bool:
     )
 
 
+def _is_unbounded(nodes: list[Node]) -> bool:
+    """Whether there is a stream without a window."""
+    return any(isinstance(node, StreamScan) and not node.windowed for node in nodes)
+
+
 def _settle_emit(parsed: SelectStatement, nodes: list[Node]) -> Emit:
     tail = parsed.tail
-    if tail.emit is None:
-        return "complete" if tail.hop is not None else "inserts" if _is_monotone(nodes) else "changes"
+    if tail.emit in (None, "final"):
+        if tail.hop is not None:
+            return "complete"
+        if _is_monotone(nodes):
+            return "inserts"
+        return "final" if tail.emit is not None or _is_unbounded(nodes) else "changes"
     position = tail.emit_position or parsed.position
     if tail.hop is None and tail.emit in ("delta", "complete"):
         message = f"Expected HOP BY with EMIT {tail.emit.upper()}, found none"

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.intake.disorder import write_rule
-from penstock.engine.ordered_keys.facts import facts_of_side
+from penstock.engine.ordered_keys.facts import facts_of_side, false_at_most
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
 from penstock.engine.plan.plan import OrderedJoinNode
 
 from .explain_text import where_lines
+
+GIVES = {
+    "left": "pairs at once; rows of {first} without a partner when {second} has come past them",
+    "full": "pairs at once; rows of either without a partner when the other has come past them",
+    "anti": "rows of {first} that have no partner, when {second} has come past them",
+    "semi": "rows of {first} that have a partner, once, when the first is there",
+}
 
 GOES = {
     "key": "rows go when no row to come can have their key",
@@ -28,7 +35,13 @@ def describe_ordered(
     title = f"OrderedJoin {' = '.join(names)}"
     if further:
         title += f", {further} more key{'s' if further > 1 else ''}"
-    lines = [GOES[node.evict]]
+    lines = []
+    if node.kind != "inner":
+        title = title.replace("OrderedJoin", f"FinalJoin {node.kind.upper()}")
+        lines.append(GIVES[node.kind].format(first=names[0], second=names[1]))
+    lines.append(GOES[node.evict])
+    if node.residual is not None:
+        lines += [f"partners {line}" for line in where_lines(node.residual)]
     for name, side, one in zip(names, join.sides, facts, strict=True):
         lines.append(f"{name}: {said(side, one)}")
         if analyze:
@@ -40,7 +53,15 @@ def describe_ordered(
             f"{join.missed.rows:,} rows came too late for their partners, "
             f"at most {join.missed.most:,} results missed"
         )
-    data: dict[str, Any] = {"node": "OrderedJoin", "evict": node.evict, "sides": facts, "state_bounded": True}
+        wrong = false_at_most([join])
+        lines[-1] += f", {wrong:,} given without a partner that had one" if wrong else ""
+    data: dict[str, Any] = {
+        "node": "OrderedJoin",
+        "evict": node.evict,
+        "kind": node.kind,
+        "sides": facts,
+        "state_bounded": True,
+    }
     data |= {"rows_late_key": join.missed.rows}
     data |= {"results_missed_at_most": join.missed.most}
     return title, lines, data

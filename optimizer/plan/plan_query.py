@@ -72,7 +72,7 @@ def plan_query(
 
 def is_incremental(query: Query, multiway: bool) -> bool:
     """Whether rows also leave its answer, or its operators keep what has to leave."""
-    return query.emit != "inserts" or not is_plain(query.root, multiway)
+    return query.emit not in ("inserts", "final") or not is_plain(query.root, multiway)
 
 
 def refuse_alter(query: Query, plans: Sequence[PlanNode], counting: bool, position: Position) -> None:

@@ -54,6 +54,10 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
             from .plan_many import can_join_many
 
             return multiway and can_join_many(collect_cluster(node), rows=True)
+        case Join():
+            from .plan_final import is_final_join
+
+            return is_final_join(base)
         case _:
             return False
 
@@ -81,6 +85,10 @@ def plan_node(node: Node, counting: bool, evict: str = "key") -> PlanNode:
             from .plan_many import plan_many
 
             return plan_many(cluster, () if counting else cluster.outputs)
+        case Join():
+            from .plan_final import plan_final_join
+
+            return plan_final_join(node, counting)
         case base:
             raise AssertionError(f"{type(base).__name__} is not a plain query")
 

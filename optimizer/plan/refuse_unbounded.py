@@ -1,14 +1,15 @@
 """Queries over streams without windows that nothing bounds, or not yet: refused by name.
 
-Rows that pass and are forgotten need no window; nor does an inner join of streams on columns that are
-declared ORDERED, as it gives its rows. All else over a stream without a window is refused here.
+Rows that pass and are forgotten need no window; nor does a join of streams on columns that are declared
+ORDERED, as it gives its rows: inner joins of many, outer, semi and anti joins of two. All else over a stream
+without a window is refused here, and so is EMIT FINAL where nothing becomes final.
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
-from penstock.engine.rows.errors import UnsupportedError
+from penstock.engine.rows.errors import BindError, UnsupportedError
 from penstock.optimizer.bind.bind import no_window, passes
 from penstock.optimizer.read.source import fail
 from penstock.optimizer.rewrite.flatten_input import flatten_input
@@ -29,6 +30,7 @@ from penstock.optimizer.tree.logical import (
     streams_of,
 )
 
+from .plan_final import is_final_join
 from .plan_many import MOST_SIDES
 from .plan_ordered import is_ordered, is_unbounded
 from .plan_streams import is_plain
@@ -40,6 +42,8 @@ def refuse_unbounded(query: Query) -> None:
         return
     scans = streams_read(query.root)
     if not scans:
+        if query.emit == "final":
+            refuse_final(query)
         return
     refuse_node(query.root)
     joins = [one for one in nodes_of(query.root) if isinstance(one, Join)]
@@ -47,10 +51,29 @@ def refuse_unbounded(query: Query) -> None:
         raise no_window(scans[0], bool(joins))
     if query.hop is not None:
         not_yet("HOP BY over a join without windows", query.hop.position)
-    if query.emit != "inserts":
-        not_yet(f"EMIT {query.emit.upper()} of a join without windows", query.emit_position)
+    refuse_emit(query, joins)
     if not is_plain(query.root):
         not_yet("A table beside a join of streams without windows", query.emit_position)
+
+
+def refuse_final(query: Query) -> NoReturn:
+    """Windows let rows in and out, and an answer over them becomes another one."""
+    base = next(one for one in nodes_of(query.root) if not passes(one))
+    hint = "Write HOP BY 1 MINUTE before EMIT, or EMIT CHANGES. Over columns that are declared ORDERED, "
+    hint += "leave windows out"
+    name = name_of(base).removesuffix(" over a join").removesuffix(" of streams")
+    name = "an aggregate" if isinstance(base, Aggregate) else name
+    what = f"EMIT FINAL over windows, of {name}, is not supported yet"
+    raise fail(UnsupportedError, what, query.emit_position, hint)
+
+
+def refuse_emit(query: Query, joins: list[Join]) -> None:
+    """Rows of these joins are given once and never taken back."""
+    has_others = any(one.kind != "inner" for one in joins)
+    if query.emit not in ("inserts", "final") or (has_others and query.emit != "final"):
+        hint = "Its rows are given once, when they are final: write EMIT FINAL, or nothing"
+        found = f"Expected EMIT FINAL of a join without windows, found EMIT {query.emit.upper()}"
+        raise fail(BindError, found, query.emit_position, hint)
 
 
 def streams_read(node: Node) -> list[StreamScan]:
@@ -67,6 +90,8 @@ def refuse_node(node: Node) -> None:
             refuse_node(part)
     elif isinstance(base, Join) and base.kind == "inner":
         refuse_cluster(collect_cluster(node))
+    elif isinstance(base, Join):
+        refuse_other_join(base)
     else:
         refuse_above(base)
 
@@ -111,6 +136,26 @@ def refuse_cluster(cluster: Cluster) -> None:
         if not isinstance(base, StreamScan):
             refuse_node(base)
             not_yet(f"{name_of(base)} in a join without windows", cluster.position)
+
+
+def refuse_other_join(join: Join) -> None:
+    """Outer, semi and anti joins."""
+    scans = streams_read(join)
+    if not scans:
+        return
+    for side in (join.left, join.right):
+        base = flatten_input(side).base
+        if isinstance(base, StreamScan) and base.windowed:
+            not_yet("A stream with a window beside one without in a join", base.position)
+        if isinstance(base, TableScan):
+            not_yet(f"A table in a {name_of(join)} without windows", base.position)
+        if not isinstance(base, StreamScan):
+            refuse_node(side)
+            not_yet(f"{name_of(base)} in a {join.kind.upper()} JOIN without windows", join.position)
+        if not base.ordered:
+            raise no_window(base, True)
+    if not is_final_join(join):
+        raise no_window(scans[0], True)
 
 
 def name_of(node: Node) -> str:

@@ -22,7 +22,7 @@ from .statements import Tail, WrittenWindow
 from .token_reader import SEPARATED, STATEMENT_STARTS, TokenReader, spelling_hint
 
 CLAUSES = ("WINDOW", "HOP", "EMIT", "LATE")
-EMITS = ("INSERTS", "CHANGES", "DELTA", "COMPLETE")
+EMITS = ("INSERTS", "CHANGES", "DELTA", "COMPLETE", "FINAL")
 LATES = ("DROP", "ERROR")
 
 # A tail clause follows something that is complete; after one of these the word is a name instead.

@@ -57,7 +57,7 @@ class Tail:
 
     window: WrittenWindow | None = None
     hop: Hop | None = None
-    emit: Literal["inserts", "changes", "delta", "complete"] | None = None
+    emit: Literal["inserts", "changes", "delta", "complete", "final"] | None = None
     emit_position: Position | None = None
     late: Literal["drop", "error"] | None = None
 

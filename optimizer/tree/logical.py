@@ -177,7 +177,7 @@ class Query:
     """A bound query: its tree and its tail. `emit` is as written, or the default of its kind."""
 
     root: Node
-    emit: Literal["inserts", "changes", "delta", "complete"]
+    emit: Literal["inserts", "changes", "delta", "complete", "final"]
     emit_position: Position
     hop: Hop | None
     late: Literal["drop", "error"] | None

@@ -116,22 +116,33 @@ def test_joins_that_need_no_window(sql: str) -> None:
             "SELECT a.k FROM a JOIN p [RANGE 5 SECONDS] ON a.k = p.k",
             "A stream with a window beside one",
         ),
+        ("SELECT a.k FROM a LEFT JOIN b ON a.j = b.j", ORDERED),
+        ("SELECT a.k FROM a LEFT JOIN p ON a.k = p.k", ORDERED),
+        ("SELECT a.k FROM a LEFT JOIN p [ROWS 5] ON a.k = p.k", "A stream with a window beside one"),
+        ("SELECT a.k FROM a LEFT JOIN t ON a.k = t.k", "A table in a LEFT JOIN of streams without windows"),
         (
-            "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k",
-            "LEFT JOIN of streams without",
+            "SELECT a.k FROM a JOIN b USING (k) LEFT JOIN c USING (k)",
+            "INNER JOIN of streams in a LEFT JOIN without windows",
         ),
         (
-            "SELECT a.k FROM a FULL JOIN b ON a.k = b.k",
-            "FULL JOIN of streams without",
+            "SELECT a.k FROM a LEFT JOIN b USING (k) FULL JOIN c USING (k)",
+            "LEFT JOIN of streams in a FULL JOIN without windows",
         ),
         (
-            "SELECT a.k FROM a WHERE EXISTS (SELECT * FROM b WHERE b.k = a.k)",
-            "SEMI JOIN of streams",
+            "SELECT a.k FROM (SELECT a.k FROM a LEFT JOIN b USING (k)) a JOIN c USING (k)",
+            "LEFT JOIN of streams in",
         ),
         (
-            "SELECT a.k FROM a WHERE NOT EXISTS (SELECT * FROM b WHERE b.k = a.k)",
-            "ANTI JOIN of",
+            "SELECT a.k FROM a LEFT JOIN b USING (k) EMIT INSERTS",
+            "Expected EMIT FINAL of a join without windows",
         ),
+        ("SELECT a.k FROM a LEFT JOIN b USING (k) EMIT CHANGES", "found EMIT CHANGES"),
+        ("SELECT a.k FROM a LEFT JOIN b USING (k) HOP BY 5 SECONDS", "HOP BY over a join without windows"),
+        (
+            "SELECT a.k FROM a [ROWS 5] LEFT JOIN b [ROWS 5] USING (k) EMIT FINAL",
+            "EMIT FINAL over windows, of LEFT JOIN,",
+        ),
+        ("SELECT COUNT(*) FROM a [ROWS 5] EMIT FINAL", "EMIT FINAL over windows, of an aggregate, is not"),
         ("SELECT k FROM a EXCEPT SELECT k FROM b", "Expected a window on `a`, found none"),
         ("SELECT a.k FROM a JOIN b USING (k) EXCEPT SELECT k FROM c", "EXCEPT over a join without windows"),
         ("SELECT k, COUNT(*) FROM a JOIN b USING (k) GROUP BY k", "An aggregate over a join without windows"),
@@ -141,7 +152,10 @@ def test_joins_that_need_no_window(sql: str) -> None:
             "DISTINCT over a join",
         ),
         ("SELECT k FROM a JOIN b USING (k) HOP BY 5 SECONDS", "HOP BY over a join without windows"),
-        ("SELECT k FROM a JOIN b USING (k) EMIT CHANGES", "EMIT CHANGES of a join without windows"),
+        (
+            "SELECT k FROM a JOIN b USING (k) EMIT CHANGES",
+            "Expected EMIT FINAL of a join without windows, found EMIT CHANGES",
+        ),
         ("SELECT k FROM a EMIT CHANGES", "Expected a window on `a`, found none"),
         ("SELECT k FROM a JOIN b USING (k) JOIN t USING (k)", "A table in a join of streams without windows"),
         (
@@ -159,6 +173,23 @@ def test_what_is_refused_by_name(sql: str, message: str) -> None:
         engine().query(sql)
     assert message in str(caught.value) and "line 1, column" in str(caught.value)
     assert not engine().queries
+
+
+@pytest.mark.parametrize(
+    ("sql", "emit"),
+    [
+        ("SELECT a.k FROM a LEFT JOIN b USING (k)", "FINAL"),
+        ("SELECT a.k FROM a WHERE a.j > 3 AND NOT EXISTS (SELECT * FROM b WHERE b.k = a.k)", "FINAL"),
+        ("SELECT a.k FROM a SEMI JOIN b USING (k) EMIT FINAL", "FINAL"),
+        ("SELECT a.k FROM a JOIN b USING (k) EMIT FINAL", "INSERTS"),
+        ("SELECT a.k FROM a JOIN b USING (k) WINDOW 5 SECONDS EMIT FINAL", "INSERTS"),
+        ("SELECT k FROM a EMIT FINAL", "INSERTS"),
+        ("SELECT COUNT(*) FROM a WINDOW 5 SECONDS HOP BY 5 SECONDS EMIT FINAL", "COMPLETE"),
+        ("SELECT a.k FROM a LEFT JOIN b USING (k) UNION ALL SELECT k FROM c", "FINAL"),
+    ],
+)
+def test_what_is_given_once(sql: str, emit: str) -> None:
+    assert f"EMIT {emit}" in str(engine().query(sql)._engine.explain())
 
 
 def test_a_window_is_a_window_on_ordered_columns_too() -> None:
