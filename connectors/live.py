@@ -62,6 +62,10 @@ class Arrivals:
             self.is_starving = True
             self.changed.notify_all()
 
+    def go_on(self) -> None:
+        """Somebody has something who may go on; with the lock held."""
+        self.is_starving = False
+
     def close(self) -> None:
         """No thread reads on."""
         if self.is_over:
@@ -100,7 +104,7 @@ class LiveInput:
             while not self._come:
                 arrivals.starve()
                 arrivals.changed.wait(LOOK_S)
-            arrivals.is_starving = False
+            arrivals.go_on()
             found = self._come.popleft()
             if isinstance(found, BaseException):
                 self._come.append(None)

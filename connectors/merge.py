@@ -212,7 +212,7 @@ class Turns:
                         return found
                     arrivals.starve()
                 arrivals.changed.wait(LOOK_S)
-            arrivals.is_starving = False
+            arrivals.go_on()
             return order[0]
 
     def _may_go_on(self, feed: Feed) -> bool:

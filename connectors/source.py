@@ -54,9 +54,7 @@ HEAD_BYTES = 8
 
 def file_error(message: str, path: str) -> FileError:
     """A FileError whose message already says which file."""
-    error = FileError(message)
-    error.source = path
-    return error
+    return FileError.naming(message, path)
 
 
 def show_path(path: str) -> str:

@@ -216,7 +216,7 @@ class Adapter:
         alone = engine._plan(query._bound, query._counting, query.name, None, query._forced, found)
         planned = self.alter(query, alone)
         query._keep_complete_from()
-        query._next_decided = planned.node, found
+        query._decide_on_next(planned.node, found)
         engine._runtime.replan(query.name, planned.node, planned.approach, complete_from, planned.netting)
 
     def _look_at_expiry_of(self, query: Query) -> None:

@@ -196,7 +196,7 @@ class Engine:
             if query.name.lower() in self._queries:
                 if is_named:
                     raise BindError(f"Expected a new name, found a query `{query.name}` already")
-                query._name = self._free_name()
+                query._take_name(self._free_name())
             bound = bind_query(statement, self._catalog)
             if bound.hop is None and not asked.keys().isdisjoint(("modes", "execution")):
                 raise UsageError(
@@ -473,10 +473,14 @@ class Engine:
         engine, note = load(data, __version__, source)
         if not isinstance(engine, Engine):
             raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
-        engine._note = note
-        engine._runtime.is_restored = True
-        engine._turns = Turns(engine._runtime, engine._deadlock_after_s)
+        engine._go_on(note)
         return engine
+
+    def _go_on(self, note: dict[str, Any]) -> None:
+        """It has come back from a checkpoint, with this note."""
+        self._note = note
+        self._runtime.come_back()
+        self._turns = Turns(self._runtime, self._deadlock_after_s)
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a checkpoint who waits for the engine is no part; what is noted goes with it by itself."""
@@ -530,14 +534,13 @@ class Engine:
         self._runtime.give_first(pipeline)
 
     def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:
-        from penstock.engine.rows.window import MAX_TS
         from penstock.optimizer.explain.completeness import complete_from
         from penstock.optimizer.plan.plan_query import is_incremental
 
         query = self._queries[name.lower()]
-        query._bound = bound
+        query._ask_for(bound)
         if not is_incremental(bound, self._setting.multiway):
-            query._replanned_from = None
+            query._begins_anew()
             self._adapter.drop(query)  # it keeps no rows, whatever it did
             alone = self._plan(bound, counting, query.name, None, query._forced)
             self._runtime.alter_query(query.name, alone.node)
@@ -545,7 +548,7 @@ class Engine:
         alone = self._plan(bound, counting, query.name, query._pipeline.approach, query._forced)
         planned = self._adapter.alter(query, alone)
         query._decide_on(planned.decided)
-        query._replanned_from = (MAX_TS,)
+        query._waits()
         self._runtime.alter_changes(
             query.name, planned.node, planned.approach, complete_from, query._goes_over
         )
@@ -601,7 +604,7 @@ class Engine:
     def _judge_lateness(self, stream: str) -> None:
         said = self._lateness.setdefault(stream, Counter())
         is_dropping = not said["error"] if self._late == "drop" else said["drop"] > 0 and not said["error"]
-        self._runtime.streams[stream].late = "drop" if is_dropping else "error"
+        self._runtime.streams[stream].judge_late("drop" if is_dropping else "error")
 
     def _drop_late(self, late: str) -> None:
         """Another word on late rows of streams of which no query says so."""
@@ -611,7 +614,8 @@ class Engine:
 
     def _wait_at_most(self, deadlock_after_s: float) -> None:
         """How long others wait from now on for a subscriber that does not return."""
-        self._deadlock_after_s = self._turns.deadlock_after_s = deadlock_after_s
+        self._deadlock_after_s = deadlock_after_s
+        self._turns.wait_at_most(deadlock_after_s)
 
     def _write_again(self, query: Query, sql: str, late: Literal["drop", "error"] | None) -> None:
         """Another text of the same query, which may say otherwise what becomes of late rows."""
@@ -620,7 +624,7 @@ class Engine:
         is_at_work = query._pipeline.error is None
         if is_at_work:
             self._count_lateness(query, -1)
-        query._bound = replace(query._bound, sql=sql, late=late)
+        query._ask_for(replace(query._bound, sql=sql, late=late))
         if is_at_work:
             self._count_lateness(query, 1)
 

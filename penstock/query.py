@@ -64,6 +64,18 @@ class Query:
         self._bound, self._pipeline, self._forced = bound, pipeline, forced
         self._not_begun = None
 
+    def _take_name(self, name: str) -> None:
+        """Its name was taken by another."""
+        self._name = name
+
+    def _ask_for(self, bound: logical.Query) -> None:
+        """It asks for something else, or says it in other words."""
+        self._bound = bound
+
+    def _decide_on_next(self, plan: PlanNode, decided: HoppingPlan) -> None:
+        """Run as was decided as soon as this plan is at work."""
+        self._next_decided = plan, decided
+
     def _could_not_begin(self, error: Exception) -> None:
         if self._not_begun is not None:
             self._not_begun = f"could not be started: {error}"
@@ -191,6 +203,16 @@ class Query:
         if self._engine._queries.get(self.name.lower()) is not self:
             raise UsageError(f"Expected a query at work, found `{self.name}` dropped already")
         self._engine._drop(self.name)
+
+    def _begins_anew(self) -> None:
+        """It keeps no rows, whatever it did: when answers are exact is a matter of its plan."""
+        self._replanned_from = None
+
+    def _waits(self) -> None:
+        """New windows are asked for and not in force yet."""
+        from penstock.engine.rows.window import MAX_TS
+
+        self._replanned_from = (MAX_TS,)
 
     def _goes_over(self, since: int | None) -> None:
         """New windows are in force."""

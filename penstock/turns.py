@@ -173,6 +173,10 @@ class Turns:
         self._depth = 0
         self._put_off = 0
 
+    def wait_at_most(self, deadlock_after_s: float) -> None:
+        """How long others wait from now on for a subscriber that does not return."""
+        self.deadlock_after_s = deadlock_after_s
+
     def blame(self, error: Exception) -> None:
         """Raise CheckpointError for a mistake inside of an engine that was restored: nobody knows by whom."""
         if self._runtime.is_restored:
@@ -283,9 +287,7 @@ class Turns:
         if not found:
             return None
         error, *others = found
-        error.others += tuple(others)
-        for other in others:
-            error.add_note(f"also: {other}")
+        error.join(others)
         return error
 
 
@@ -294,13 +296,12 @@ def of_stopped(failures: list[tuple[str, Exception]]) -> StoppedError:
     (name, first), *others = failures
     is_known = isinstance(first, PenstockError)
     reason = str(first) if is_known else f"Query `{name}` was stopped by {type(first).__name__}: {first}"
-    error = StoppedError(f"{reason}. {TAKEN}", queries=list(dict.fromkeys(name for name, _ in failures)))
+    queries = list(dict.fromkeys(name for name, _ in failures))
+    error = StoppedError(f"{reason}. {TAKEN}", queries=queries)
     error.__cause__ = first.__cause__ if is_known else first
     for note in getattr(first, "__notes__", ()):
         error.add_note(note)
-    for _, other in others:
-        error.add_note(f"also: {other}")
-    error.others = tuple(other for _, other in others)
+    error.join([other for _, other in others])
     return error
 
 
@@ -310,7 +311,10 @@ def of_subscribers(refused: list[tuple[str, Exception]]) -> SubscriberError:
     for name, error in refused:
         first.setdefault(name, error)
     found = "; ".join(f"{type(one).__name__} from that of `{name}`: {one}" for name, one in first.items())
-    error = SubscriberError(f"Expected subscribers to return, found {found}. {TAKEN}", queries=list(first))
+    error = SubscriberError(
+        f"Expected subscribers to return, found {found}. {TAKEN}",
+        queries=list(first),
+        others=[other for _, other in refused[1:]],
+    )
     error.__cause__ = refused[0][1]
-    error.others = tuple(other for _, other in refused[1:])
     return error

@@ -39,7 +39,7 @@ from .bucket_engine import BucketEngine
 from .buckets import MOST
 from .pack_rows import GIVEN, LEFT_OUT, QUERY, RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
-from .scaled_frame import scaled
+from .scaled_frame import ScaledFrame
 from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
 from .start_engine import Setup
 from .table_rows import digest_rows
@@ -62,7 +62,7 @@ class ScaledOut:
     def __init__(
         self, frame: DataFrame, schemas: Mapping[str, pa.Schema], key: Mapping[str, str], buckets: int
     ) -> None:
-        self.frame: DataFrame = scaled(frame, buckets)
+        self.frame: DataFrame = ScaledFrame.of(frame, buckets)
         """The results of all queries as a stream, packed: `query`, and `rows` as Arrow."""
         self.key = dict(key)
         """The column by which each stream is split."""
@@ -86,7 +86,7 @@ class ScaledOut:
             raise UsageError(f"Expected the name of a query, found `{query}`. {hint}".rstrip())
         packed = self.frame if frame is None else frame
         rows = packed.mapInArrow(Unpacker(name), spark_schema(self._schemas[name]))
-        return scaled(rows, self._buckets) if frame is None else rows
+        return ScaledFrame.of(rows, self._buckets) if frame is None else rows
 
     def write(
         self, path: str, format: str = "parquet", options: Mapping[str, Any] | None = None

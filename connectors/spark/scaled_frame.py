@@ -49,20 +49,20 @@ def check_partitions(given: str | None, buckets: int) -> None:
 
 
 class ScaledFrame(DataFrame):
-    """Results of a scaled-out query; made by `scaled`."""
+    """Results of a scaled-out query; made by `of`."""
 
     _buckets: int
+
+    @classmethod
+    def of(cls, frame: Any, buckets: int) -> ScaledFrame:
+        """The frame, as one that knows its buckets."""
+        made = cls(frame._jdf, frame.sparkSession)
+        made._buckets = buckets
+        return made
 
     @property
     def writeStream(self) -> DataStreamWriter:
         return ScaledWriter(self, self._buckets)
-
-
-def scaled(frame: Any, buckets: int) -> ScaledFrame:
-    """The frame, as one that knows its buckets."""
-    made = ScaledFrame(frame._jdf, frame.sparkSession)
-    made._buckets = buckets
-    return made
 
 
 class ScaledWriter(DataStreamWriter):

@@ -103,6 +103,10 @@ class Ingest:
             for place, rule in schema.ordered
         )
 
+    def judge_late(self, late: Literal["drop", "error"]) -> None:
+        """What becomes of late rows from now on."""
+        self.late = late
+
     def push(self, table: pa.Table, allow: Allow | None = None) -> None:
         """Take rows in; raises DataError, and changes nothing, if they are not what was declared.
 

@@ -108,6 +108,10 @@ class WindowJoin(MembersJoin):
                 adopt(side, kept)
         self.go_on_for(former)
 
+    def think_over(self) -> None:
+        """How rows are kept is being thought over in full, for the members that are here now."""
+        self.considered_for = len(self.members)
+
     def go_on_for(self, former: WindowJoin) -> None:
         """Know of the members that are here now what another join knew of them."""
         self.considered_for = max(self.considered_for, former.considered_for)

@@ -81,9 +81,7 @@ def tagged(batch: Batch, lineage: Lineage) -> Batch:
     tags, failures = tags_of(batch, lineage)
     if failures:
         return batch
-    known = batch.with_columns(batch.lazy_columns)
-    known.known = RowTags(lineage, tags)
-    return known
+    return batch.knowing(RowTags(lineage, tags))
 
 
 def merged(tags: Sequence[Tags]) -> Tags:

@@ -21,6 +21,7 @@ import itertools
 import types
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -162,7 +163,7 @@ class Restorable:
             case ast.BinOp():
                 return either(*map(self._compiled, options(tree)))
             case ast.Constant(value=None):
-                return exactly(type(None))
+                return Exactly(type(None))
             case ast.Constant(value=value):
                 return lambda one: type(one) is type(value) and one == value
             case ast.Name(id="array"):
@@ -174,9 +175,9 @@ class Restorable:
             case ast.Name(id="never"):
                 return lambda one: False
             case ast.Name(id="float"):  # an int may stand for one
-                return either(exactly(float), exactly(int))
+                return either(Exactly(float), Exactly(int))
             case ast.Name(id=name) if name in PLAIN:
-                return exactly(PLAIN[name])
+                return Exactly(PLAIN[name])
             case ast.Name(id=name) if name in ARROW:
                 return functools.partial(_is_a, ARROW[name])
             case ast.Name(id=name):
@@ -266,12 +267,14 @@ def options(tree: ast.expr) -> list[ast.expr]:
     return [tree]
 
 
-def exactly(made: type) -> Fits:
-    def is_one(value: Any) -> bool:
-        return type(value) is made
+@dataclass(frozen=True, slots=True)
+class Exactly:
+    """Whether a value is of this very class."""
 
-    is_one.made = made  # type: ignore[attr-defined]
-    return is_one
+    made: type
+
+    def __call__(self, value: Any) -> bool:
+        return type(value) is self.made
 
 
 def _is(value: Any, made: type) -> bool:
@@ -296,11 +299,13 @@ def _is_a(made: type, value: Any) -> bool:
 
 def either(*each: Fits) -> Fits:
     """One of several types; which of them are classes is known beforehand, and quickly looked up."""
-    exact = frozenset(fits.made for fits in each if hasattr(fits, "made"))
+    exact = frozenset(fits.made for fits in each if isinstance(fits, Exactly))
     classes = tuple(
         fits.args[0] for fits in each if isinstance(fits, functools.partial) and fits.func is _is_a
     )
-    others = [fits for fits in each if not hasattr(fits, "made") and getattr(fits, "func", None) is not _is_a]
+    others = [
+        fits for fits in each if not isinstance(fits, Exactly) and getattr(fits, "func", None) is not _is_a
+    ]
 
     def is_one(value: Any) -> bool:
         return type(value) in exact or isinstance(value, classes) or any(fits(value) for fits in others)

@@ -180,6 +180,10 @@ class Batch:
         """The same changes of rows with other columns."""
         return Batch(self.ts, columns, self.sign, self.ets, first_row=self.first_row)
 
+    def knowing(self, known: Known) -> Batch:
+        """The same changes of rows, of which this is known."""
+        return Batch(self.ts, self.lazy_columns, self.sign, self.ets, first_row=self.first_row, known=known)
+
     def as_of(self, ts: int) -> Batch:
         """The same changes of rows, all at one time."""
         return self.with_times(np.full(self.length, ts, np.int64))

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 MOST_WORDS = 500
 
@@ -119,6 +120,13 @@ class HopsError(DataError):
 class FileError(DataError):
     """A file is missing, cut short or not what its name says."""
 
+    @classmethod
+    def naming(cls, message: str, path: str) -> Self:
+        """Of a message that says already which file it is about."""
+        made = cls(message)
+        made.source = path
+        return made
+
 
 class CheckpointError(FileError):
     """Not a checkpoint, cut short, damaged, or of another version."""
@@ -140,10 +148,18 @@ class TakenError(PenstockError):
 
     exit_code = 4
 
-    def __init__(self, message: str, *, queries: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, *, queries: Sequence[str] = (), others: Sequence[Exception] = ()
+    ) -> None:
         self.queries = tuple(queries)
-        self.others: tuple[Exception, ...] = ()
+        self.others = tuple(others)
         super().__init__(message)
+
+    def join(self, others: Sequence[Exception]) -> None:
+        """These went wrong too, which a note on each says."""
+        self.others += tuple(others)
+        for other in others:
+            self.add_note(f"also: {other}")
 
 
 class StoppedError(TakenError):

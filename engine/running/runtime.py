@@ -123,6 +123,10 @@ class Runtime:
         self.refused: list[tuple[str, Exception]] = []
         """What subscribers raised, by the query they listen to."""
 
+    def come_back(self) -> None:
+        """It was restored from a checkpoint."""
+        self.is_restored = True
+
     @property
     def selects(self) -> dict[str, SharedSelect]:
         """The operators that run selects of several queries, by stream."""

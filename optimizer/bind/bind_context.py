@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.engine.rows.errors import BindError, PenstockWarning, QueryError, UnsupportedError
 from penstock.optimizer.read.source import fail, printable, words
-from penstock.optimizer.read.statements import SelectStatement
+from penstock.optimizer.read.statements import SelectStatement, WrittenWindow
 from penstock.optimizer.tree.logical import Position
 
 from .catalog import Catalog
@@ -128,6 +128,11 @@ class BindContext:
     nodes: int = 0
     columns: int = 0
     warned: set[str] = field(default_factory=set)
+
+    def use_tail_window(self) -> WrittenWindow | None:
+        """The WINDOW at the end, if there is one, which has found its stream thereby."""
+        self.used_tail_window = True
+        return self.statement.tail.window
 
     def offset(self, node: Tree) -> int | None:
         """Where the first token of the node stands that the stock parser remembers."""

@@ -5,7 +5,7 @@ Which nodes there are and what is read of each is in `expression_nodes.py`; anyt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.engine.expressions.expression import Call, Expression, Literal, walk
@@ -47,14 +47,19 @@ class ExpressionBinder:
     """Binds expressions of one clause, named in messages; `aggregates` is None where none may stand."""
 
     def __init__(
-        self, context: BindContext, scope: Scope, clause: str, aggregates: AggregateCollector | None = None
+        self,
+        context: BindContext,
+        scope: Scope,
+        clause: str,
+        aggregates: AggregateCollector | None = None,
+        aliases: Mapping[str, Tree] | None = None,
     ) -> None:
         self.context = context
         self.scope = scope
         self.clause = clause
         self.aggregates = aggregates
         # Names that stand for an expression if no column has them: aliases of the SELECT list, in HAVING.
-        self.aliases: dict[str, Tree] = {}
+        self.aliases = aliases or {}
         self._depth = 0
 
     def bind(self, node: Tree) -> Expression:

@@ -134,8 +134,7 @@ class FromBinder:
     def _stream(self, node: Tree, stream: StreamDef, alias: str, position: Position) -> StreamScan:
         written = self._window(node)
         if written is None:
-            written = self.context.statement.tail.window
-            self.context.used_tail_window = True
+            written = self.context.use_tail_window()
         fields = tuple(Field(column.name, column.type, alias) for column in stream.columns)
         if written is None:
             unbounded = Window("range", None)
@@ -248,8 +247,8 @@ class FromBinder:
         if using:
             return self._join_using(known, left, right, using, position, join.this)
         both = self._scope(left, right, join.this)
-        both.unseen = tuple(self._before_comma)
-        condition = ExpressionBinder(self.context, both, "ON").bind_condition(on)
+        seen = both.not_seeing(self._before_comma)
+        condition = ExpressionBinder(self.context, seen, "ON").bind_condition(on)
         return self._combine(known, left, right, condition, position, join.this, both)
 
     def _combine(
@@ -263,7 +262,6 @@ class FromBinder:
         both: Scope | None = None,
     ) -> Item:
         both = both or self._scope(left, right, place)
-        both.unseen = ()
         node = Join(kind, left.node, right.node, condition, position)
         return Item(node, left.scope if kind in ("semi", "anti") else both)
 

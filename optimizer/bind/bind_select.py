@@ -117,8 +117,7 @@ class SelectBinder:
         condition: Expression | None = None
         if having is not None:
             self.context.read_only(having, ("this",))
-            over = ExpressionBinder(self.context, item.scope, "HAVING", collector)
-            over.aliases = _aliases(selected)
+            over = ExpressionBinder(self.context, item.scope, "HAVING", collector, _aliases(selected))
             condition = over.bind_condition(having.this)
         if group is not None or having is not None or collector.calls:
             keys = self._keys(group, item.scope, selected, bound, collector.width)
@@ -229,8 +228,7 @@ class SelectBinder:
         self.context.read_only(query, parts)
         item = self._from(query, ctes)
         width = len(left.fields)
-        scope = item.scope.inside(outer, width)
-        scope.unseen = outer.unseen
+        scope = item.scope.inside(outer, width).not_seeing(outer.unseen)
         self._check_selected(query, scope)
         node, conditions = item.node, []
         where = query.args.get("where")
@@ -247,8 +245,8 @@ class SelectBinder:
             predicate = conjunction(tuple(own))
             node = node if predicate is None else Filter(node, predicate)
             for inner, inner_negated in nested:
-                item.scope.unseen = (*outer.unseen, *outer.aliases)
-                node = self._exists(node, item.scope, inner, inner_negated, ctes)
+                own_scope = item.scope.not_seeing((*outer.unseen, *outer.aliases))
+                node = self._exists(node, own_scope, inner, inner_negated, ctes)
         return Join("anti" if negated else "semi", left, node, conjunction(tuple(conditions)), position)
 
     def _split_exists(self, condition: Tree) -> tuple[list[Tree], list[tuple[Tree, bool]]]:

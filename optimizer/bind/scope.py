@@ -71,12 +71,13 @@ class Scope:
         relations: Iterable[Relation],
         merged: Mapping[str, Merged] | None = None,
         outer: Scope | None = None,
+        unseen: Iterable[str] = (),
     ) -> None:
         self.relations = tuple(relations)
         self.merged = dict(merged or {})
         self.outer = outer
         # Aliases that stand in the text but not in this scope, for a hint.
-        self.unseen: tuple[str, ...] = ()
+        self.unseen = tuple(unseen)
         self._by_alias = {relation.alias.lower(): relation for relation in self.relations if relation.alias}
         self._by_name: dict[str, list[tuple[Relation, int]]] | None = None
 
@@ -146,6 +147,10 @@ class Scope:
         """This scope as a sub-query's: the outer query's `width` columns come first."""
         moved = self.moved(width)
         return Scope(moved.relations, moved.merged, outer)
+
+    def not_seeing(self, aliases: Iterable[str]) -> Scope:
+        """This scope, where these aliases stand in the text and are none of it."""
+        return Scope(self.relations, self.merged, self.outer, aliases)
 
     def star(self) -> list[tuple[Expression, Field]]:
         """What `*` stands for: all columns in order, those joined by USING once, where the first stands."""

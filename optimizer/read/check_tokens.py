@@ -39,8 +39,7 @@ def check_token(source: Source, tokens: Sequence[Token], index: int, clause: str
     following = tokens[index + 1] if index + 1 < len(tokens) else None
     next_kind = "" if following is None else following.token_type.name
     touches = following is not None and following.start == token.end + 1
-    reader = TokenReader(source, tokens)
-    reader.index = index + 1
+    reader = TokenReader(source, tokens, index + 1)
     if kind in _NEEDS_OPERAND:
         _check_operand(reader, kind, clause)
     elif kind == "BETWEEN":
@@ -65,7 +64,7 @@ def check_token(source: Source, tokens: Sequence[Token], index: int, clause: str
             ParseError, f"Expected an operator, found {source.show(token)}", source.position(token.start)
         )
     elif kind == "STAR" and word_of(following) in _STAR_WORDS:
-        reader.index += 1
+        reader.advance()
         if reader.type() not in ("L_PAREN", "SELECT") and reader.word() not in ("ALL", "DISTINCT"):
             raise reader.unexpected(f"`(` after `{word_of(following)}`")
     elif kind in ("ARRAY", "MAP", "STRUCT", "NESTED") and next_kind == "LT":
@@ -80,7 +79,7 @@ def _check_operand(reader: TokenReader, kind: str, clause: str) -> None:
         # IS DISTINCT FROM, DISTINCT ON.
         return
     if kind == "SELECT" and reader.word() == "ALL":
-        reader.index += 1
+        reader.advance()
     if kind in ("SELECT", "DISTINCT") and reader.word() == "AS":
         raise reader.unexpected(f"an expression after {reader.source.show(reader.tokens[index])}")
     joins = kind == "COMMA" and clause == "from" and _begins_join(reader)
@@ -105,7 +104,7 @@ def _check_names(reader: TokenReader) -> None:
     while not reader.at_end and reader.type() != "R_PAREN":
         if reader.type() == "DOT":
             raise reader.unexpected("plain column names in USING")
-        reader.index += 1
+        reader.advance()
 
 
 def _follows_tail(reader: TokenReader) -> bool:
@@ -137,7 +136,7 @@ def _check_until(reader: TokenReader, wanted: str, after: str) -> None:
             return
         elif kind in _BOUNDARIES - {"FROM"} or kind in ("WHEN", "ELSE", "END") or _is_apart(reader):
             break
-        reader.index += 1
+        reader.advance()
     raise reader.unexpected(f"`{wanted}` after {after}")
 
 

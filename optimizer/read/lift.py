@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.engine.rows.errors import ParseError, UnsupportedError
 
@@ -55,6 +55,15 @@ class _Level:
     clause: str = ""
     item: int | None = None
 
+    def enter(self, clause: str, item: int | None = None) -> None:
+        """A clause begins, perhaps with an item."""
+        self.clause, self.item = clause, item
+
+    def end_item(self, index: int) -> int | None:
+        """An item ends before `index`, if one has begun; its first token, None if it has none."""
+        first, self.item = self.item, None
+        return first if first is not None and first < index else None
+
 
 def lift(source: Source, tokens: Sequence[Token]) -> Lifted:
     """Splits the tokens of one query into what is ours and what is plain SQL."""
@@ -68,7 +77,7 @@ def lift(source: Source, tokens: Sequence[Token]) -> Lifted:
                 message = f"Expected {word_of(token)} at the end of the outermost query, found it in brackets"
                 raise fail(ParseError, message, source.position(token.start))
             _end_item(source, tokens, level, index, lifted)
-            lifted.tail = read_tail(TokenReader(source, tokens[index:]))
+            lifted = replace(lifted, tail=read_tail(TokenReader(source, tokens[index:])))
             break
         if kind == "L_BRACKET" and _is_window(tokens, index, level, source):
             index += _lift_window(source, tokens, index, lifted)
@@ -134,21 +143,20 @@ def _enter_clause(source: Source, tokens: Sequence[Token], level: _Level, index:
     kind = tokens[index].token_type.name
     if kind == "COMMA" and level.clause == "select":
         _end_item(source, tokens, level, index, lifted)
-        level.item = index + 1
+        level.enter("select", index + 1)
     elif kind == "SELECT":
-        level.clause, level.item = "select", index + 1
-        if index + 1 < len(tokens) and word_of(tokens[index + 1]) in ("DISTINCT", "ALL"):
-            level.item += 1
+        is_after_word = index + 1 < len(tokens) and word_of(tokens[index + 1]) in ("DISTINCT", "ALL")
+        level.enter("select", index + 1 + is_after_word)
     elif kind in ("FROM", "JOIN") and not _compares_distinct(tokens, index):
         _end_item(source, tokens, level, index, lifted)
-        level.clause = "from"
+        level.enter("from")
     elif kind in ("ON", "USING"):
-        level.clause = "on"
+        level.enter("on", level.item)
     elif kind in _LEAVES_FROM:
         _end_item(source, tokens, level, index, lifted)
-        level.clause = ""
+        level.enter("")
     elif kind == "COMMA" and level.clause == "on":
-        level.clause = "from"
+        level.enter("from", level.item)
 
 
 def _compares_distinct(tokens: Sequence[Token], index: int) -> bool:
@@ -162,16 +170,15 @@ def _compares_distinct(tokens: Sequence[Token], index: int) -> bool:
 
 def _end_item(source: Source, tokens: Sequence[Token], level: _Level, index: int, lifted: Lifted) -> None:
     """Keeps the text of the SELECT item that ends before `index`, blanks squeezed and comments left out."""
-    if level.item is None or level.item >= index:
-        level.item = None
+    first = level.end_item(index)
+    if first is None:
         return
-    item = tokens[level.item : index]
+    item = tokens[first:index]
     parts = [source.text[item[0].start : item[0].end + 1]]
     for before, token in itertools.pairwise(item):
         parts.append(" " if token.start > before.end + 1 else "")
         parts.append(source.text[token.start : token.end + 1])
     lifted.item_texts[item[0].start] = "".join(parts)
-    level.item = None
 
 
 def _keep(tokens: Sequence[Token], index: int, lifted: Lifted) -> int:

@@ -23,10 +23,10 @@ SEPARATED = "Statements are separated by `;`"
 class TokenReader:
     """Reads tokens one by one; every complaint carries the position of the token it is about."""
 
-    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+    def __init__(self, source: Source, tokens: Sequence[Token], index: int = 0) -> None:
         self.source = source
         self.tokens = tokens
-        self.index = 0
+        self.index = index
 
     @property
     def at_end(self) -> bool:

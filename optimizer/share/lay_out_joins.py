@@ -190,7 +190,7 @@ class LayoutChooser:
         members = join.considered_for
         is_due = join.is_due or abs(len(join.members) - members) > members // 8
         if is_due:
-            join.considered_for = len(join.members)
+            join.think_over()
         return is_due
 
     def chain_ends(

@@ -23,17 +23,11 @@ MOST_ATTRIBUTES = 20
 
 # Files that still write what is another's, and in how many places. Numbers only fall.
 OUTSIDE: dict[str, int] = {
-    "connectors/live.py": 1,
-    "connectors/merge.py": 1,
-    "connectors/source.py": 1,
-    "connectors/spark/scaled_frame.py": 1,
-    "connectors/spark/start_engine.py": 1,
     "engine/chain/chain.py": 19,
     "engine/chain/ordered_union.py": 7,
     "engine/chain/slice_counts.py": 1,
     "engine/chain/slice_join.py": 7,
     "engine/chain/slice_run.py": 8,
-    "engine/checkpoints/object_builder.py": 1,
     "engine/join_forms/push_down.py": 28,
     "engine/join_forms/shared_join.py": 1,
     "engine/join_forms/together_or_apart.py": 12,
@@ -48,12 +42,9 @@ OUTSIDE: dict[str, int] = {
     "engine/many_joins/many_join.py": 1,
     "engine/many_joins/many_side.py": 1,
     "engine/many_joins/row_giver.py": 2,
-    "engine/members/row_tags.py": 1,
     "engine/ordered_keys/missed.py": 1,
     "engine/ordered_keys/ordered_join.py": 1,
     "engine/ordered_keys/ordered_side.py": 1,
-    "engine/restoring/restorable.py": 1,
-    "engine/rows/array_memory.py": 1,
     "engine/running/build_operator.py": 1,
     "engine/running/common_parts.py": 7,
     "engine/running/common_selects.py": 6,
@@ -69,20 +60,18 @@ OUTSIDE: dict[str, int] = {
     "engine/shelves/stored_side.py": 25,
     "engine/windows/stream_rows.py": 3,
     "engine/windows/window_store.py": 7,
-    "optimizer/bind/bind_from.py": 3,
-    "optimizer/bind/bind_select.py": 3,
     "optimizer/calibrate/calibrate_slices.py": 4,
     "optimizer/explain/explain.py": 8,
     "optimizer/explain/explain_hopping.py": 1,
     "optimizer/explain/explain_many.py": 10,
     "optimizer/explain/explain_sharing.py": 12,
-    "optimizer/read/check_tokens.py": 5,
-    "optimizer/read/lift.py": 11,
-    "optimizer/share/lay_out_joins.py": 1,
-    "penstock/adapt.py": 1,
-    "penstock/api.py": 10,
-    "penstock/turns.py": 3,
 }
+
+# What only looks as if it were ours.
+NOT_OURS = (
+    "engine/checkpoints/object_builder.py: error.*",  # an error gets back all that was written down of it
+    "engine/rows/array_memory.py: block.arrays",  # ctypes' memory keeps those alive that it is part of
+)
 
 # Classes that still have more than MOST_ATTRIBUTES, their bases' among them. Numbers only fall.
 LARGE: dict[str, int] = {
@@ -147,8 +136,11 @@ def names_of_class(function: ast.FunctionDef, name: str) -> set[str]:
             own.add(argument.arg)
     for node in ast.walk(function):
         match node:
-            case ast.Assign(targets=[ast.Name(id=local)], value=ast.Call(func=called)):
-                if ast.unparse(called) in (name, "cls", "cls.__new__", f"{name}.__new__", "type(self)"):
+            case ast.Assign(targets=[ast.Name(id=local)], value=ast.Call(func=called) as made):
+                if (
+                    ast.unparse(called) in (name, "cls", "cls.__new__", f"{name}.__new__", "type(self)")
+                    or ast.unparse(made) == "copy.copy(self)"
+                ):
                     own.add(local)
     return own
 
@@ -233,12 +225,12 @@ def all_attributes(of: Declared) -> frozenset[str]:
 
 
 def test_who_owns_state_writes_it() -> None:
-    ours = frozenset().union(*(one.own for one in classes()))
+    ours = frozenset({"*"}).union(*(one.own for one in classes()))
     places: dict[str, list[str]] = {}
     for path in modules():
         name = str(path.relative_to(ROOT))
         for bound in written_from_outside(tree_of(path)):
-            if bound.attr in ours:
+            if bound.attr in ours and f"{name}: {ast.unparse(bound)}" not in NOT_OURS:
                 places.setdefault(name, []).append(f"{name}:{bound.lineno}: {ast.unparse(bound)}")
     found = {name: len(lines) for name, lines in places.items()}
     more = [line for name, lines in places.items() if len(lines) > OUTSIDE.get(name, 0) for line in lines]
