@@ -389,7 +389,7 @@ class Meeting(Restorable):
         return True
 
     def __contains__(self, made: type) -> bool:
-        return made.__module__.startswith(PACKAGE)
+        return f"{made.__module__}.".startswith(PACKAGE)
 
     def is_function(self, name: str) -> bool:
         return "<" not in name
@@ -459,7 +459,9 @@ def meet(arguments: list[str], seen: Seen) -> Seen:
             number = super().take(root)
             for value in self._met:
                 made = type(value)
-                if made.__module__.startswith("penstock.") and not isinstance(value, type | Room | enum.Enum):
+                if f"{made.__module__}.".startswith(PACKAGE) and not isinstance(
+                    value, type | Room | enum.Enum
+                ):
                     held = value.__getstate__() if has_own_state(value) else attributes_of(value)
                     if hasattr(value, "_asdict"):
                         held = value._asdict()

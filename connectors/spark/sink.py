@@ -64,7 +64,7 @@ from .running_batch import is_running, is_running_here, running_batch
 from .saved_states import SavedStates
 from .schema import declare_stream
 from .split_batch import split_batch
-from .start_engine import Setup, take_watermark
+from .start_engine import Setup, take_watermark, telling_how_to_go_on
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -110,7 +110,7 @@ class Sink:
                 table = frame.toArrow()
             with self._timed("sort"):
                 parts = split_batch(table, self._setup.time_columns, self._untimed)
-            with self._timed("push"):
+            with self._timed("push"), telling_how_to_go_on():
                 if running.watermark_us is not None:
                     take_watermark(engine, running.watermark_us)
                 for stream, part in parts.items():

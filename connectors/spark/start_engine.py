@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 import penstock
 from penstock.carry_on import carry_on
-from penstock.engine.rows.errors import UsageError, did_you_mean
+from penstock.engine.rows.errors import HopsError, UsageError, did_you_mean
 
 from .table_rows import check_rows
 
@@ -84,6 +85,19 @@ def take_watermark(engine: penstock.Engine, watermark_us: int) -> None:
             engine.advance(watermark_us, stream)
         elif (latest := engine.latest(stream)) is not None:
             engine.advance(min(watermark_us, latest), stream)
+
+
+@contextmanager
+def telling_how_to_go_on() -> Iterator[None]:
+    """Where Spark gives the same rows again at every start, what helps elsewhere is out of reach."""
+    try:
+        yield
+    except HopsError as error:
+        hint = (
+            "Spark gives this batch again at every start. Take the query out of the text, for this run or "
+            "for good, or give it another name and a longer HOP BY, and start again: the state stays"
+        )
+        raise HopsError(error.message, source=error.source, row=error.row, hint=hint) from None
 
 
 def check_keywords(options: Mapping[str, Any]) -> None:

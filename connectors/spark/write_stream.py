@@ -42,7 +42,7 @@ from .saved_states import SavedStates
 from .schema import declare_stream, label_instants
 from .settle import settle
 from .split_batch import split_batch
-from .start_engine import Setup
+from .start_engine import Setup, telling_how_to_go_on
 from .table_rows import TableFiles
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class EngineFeed(DataSourceStreamArrowWriter):
         if parts:
             table = pa.concat_tables(parts)
             for stream, rows in split_batch(table, self._setup.time_columns, untimed).items():
-                push_in_steps(engine, stream, rows)
+                with telling_how_to_go_on():
+                    push_in_steps(engine, stream, rows)
         # 3. results, then state
         for name, query in engine.queries.items():
             self._replace(

@@ -55,6 +55,8 @@ ARROW: dict[str, type] = {
     "scalar": np.generic,
 }
 PACKAGE = "penstock."
+ERRORS = "engine.rows.errors"
+"""Where errors are, which call themselves `penstock.DataError`, as users do."""
 
 
 class Unknown(LookupError):
@@ -243,7 +245,8 @@ def _is_call(name: str, count: int, value: Any) -> bool:
 @functools.lru_cache(maxsize=4096)
 def name_of(value: Any) -> str:
     """Of a class or function, as the list has it."""
-    return f"{value.__module__}.{value.__qualname__}".removeprefix(PACKAGE)
+    module = ERRORS if value.__module__ == PACKAGE.rstrip(".") else value.__module__
+    return f"{module}.{value.__qualname__}".removeprefix(PACKAGE)
 
 
 def found(name: str) -> Any:

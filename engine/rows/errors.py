@@ -182,3 +182,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     if words and len(words) <= 8:
         return "Known: " + ", ".join(f"`{word}`" for word in words)
     return None
+
+
+for _error in [one for one in vars().values() if isinstance(one, type) and issubclass(one, Exception)]:
+    _error.__module__ = "penstock"  # what users call them by: so does a traceback

@@ -151,3 +151,27 @@ def test_files_that_are_read_as_a_stream(tmp_path: Path, caplog: pytest.LogCaptu
     options["queries"] = options["queries"].replace("SELECT x FROM a LATE ERROR", "SELECT x /**/ FROM  a")
     assert read(1, 2) == [12]
     assert "Files up to files-2: left out 2 rows of `a` (1 late, 1 without a time)" in caplog.text
+
+
+def test_a_batch_of_too_many_hops_says_how_to_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    """It comes again at every start; without the query, or with a longer hop, the state goes on."""
+    add_files(tmp_path / "a", [rows(1, 2)])
+    every = "CREATE QUERY every AS SELECT id FROM a;"
+
+    def run(queries: str) -> None:
+        frame = read_stream(spark, tmp_path / "a")
+        made = sink(queries, streams={"a": frame}, state=tmp_path / "state", path=tmp_path / "out")
+        run_stream(frame, made, tmp_path / "checkpoint")
+
+    hops = "CREATE QUERY {} AS SELECT COUNT(*) AS n FROM a [RANGE 2 SECONDS] HOP BY {} SECONDS;"
+    run(every + hops.format("hops", 1))
+    add_files(tmp_path / "a", [rows(YEAR, YEAR + 60, start=2)])
+    for _ in range(2):
+        with pytest.raises(
+            StreamingQueryException, match=r"Take the query out of the text, .* a longer HOP BY"
+        ):
+            run(every + hops.format("hops", 1))
+    run(every + hops.format("days", 86_400))
+    found = written(spark, tmp_path / "out", ["every", "days"])
+    assert {row[1] for row in found["every"]} == {0, 1, 2}
+    assert 360 < found["days"].total() < 370
