@@ -7,13 +7,13 @@ from penstock.engine.kernels.base.cursor import PROBER, RESUME
 from .index import Probes
 
 
-def check_probes(probes: Probes, tail: int, end: int, inserted: int, is_by_age: bool = False) -> None:
+def check_probes(probes: Probes, tail: int, end: int, inserted: int) -> None:
     """Assert that the probers see no row that is gone, not there yet, or to be hidden again.
 
     Keys are there of the rows [tail, end). Rows below `inserted` are in the index, so the first prober must
-    be allowed to see all of them. is_by_age: nobody looks from where on each prober sees rows.
+    be allowed to see all of them.
     """
-    assert is_by_age or len(probes.row_from) == len(probes.key_low), "where each prober begins"
+    assert len(probes.row_from) == len(probes.key_low), "where each prober begins"
     assert probes.end <= end, f"expected keys of rows below {probes.end}, found {end}"
     if len(probes.key_low):
         oldest, newest = int(probes.row_from.min()), int(probes.row_until[-1])

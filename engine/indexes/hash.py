@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 
 from penstock.engine.kernels.indexes.find_rows import find_rows
 from penstock.engine.kernels.indexes.hash_rounds import (
+    count_ages,
     count_cells,
     count_pairs,
-    count_slices,
-    count_young,
-    count_young_cells,
     find_pairs,
 )
 from penstock.engine.kernels.indexes.most_alike import most_alike
@@ -82,9 +80,9 @@ class HashIndex:
         found, self._inserted = run_hash(*self._work(probes), out_prober, out_row)
         return int(found)
 
-    def _check_probes(self, probes: Probes, is_by_age: bool = False) -> None:
+    def _check_probes(self, probes: Probes) -> None:
         origin = self._origin
-        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted, is_by_age)
+        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted)
 
     def _work(self, probes: Probes) -> Work:
         """What is there and who probes, a tuple as the kernels take it."""
@@ -132,51 +130,17 @@ class HashIndex:
         return self._origin + self._end
 
     def run_ages(
-        self, probes: Probes, times: NDArray, pos: RowBuffer, size: int, slices: Slices, histogram: NDArray
-    ) -> tuple[int, int]:
-        """Serve all probers, counting each pair with a row younger than `size` in the slice of its age.
+        self, probes: Probes, times: NDArray, pos: RowBuffer, slices: Slices, histogram: NDArray
+    ) -> int:
+        """Serve all probers, counting each pair in the slice of its age; how many pairs were found.
 
-        No slice goes beyond `size`; what the histogram has after the last one is no one's concern.
-        times: int64 per prober, non-decreasing; pos: int64, when each row came; an age is the difference. The
-        probers' row_from is not looked at. Returns (pairs found, rows seen by all probers, about).
+        times: int64 per prober; pos: int64, when each row came; an age is the difference.
         """
-        self._check_probes(probes, is_by_age=True)
-        assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
-        arguments = (
-            self._keys, self._links, self._heads, self._origin, self._inserted, self._tail,
-            probes.key_low, probes.key_high, probes.row_until, probes.end, probes.cursor,
-            times, pos.data, pos.base, size,
-        )  # fmt: skip
-        if len(slices.ends) == 1 and slices.ends[0] == size:
-            found, self._inserted, seen = count_young(*arguments)
-            histogram[0] += found
-        else:
-            found, self._inserted, seen = count_slices(
-                *arguments, slices.ends, slices.first, slices.shift, histogram
-            )
-        return int(found), int(seen)
-
-    def run_young_cells(
-        self,
-        probes: Probes,
-        times: NDArray,
-        pos: RowBuffer,
-        size: int,
-        slices: Slices,
-        histogram: NDArray,
-        cells: tuple[NDArray, RowBuffer, int],
-    ) -> tuple[int, int]:
-        """What run_cells does, telling rows that are not younger than `size` by their age: see run_ages."""
-        self._check_probes(probes, is_by_age=True)
-        assert slices.ends[-1] <= size, f"expected slices up to {size}, found one up to {slices.ends[-1]}"
-        of_prober, leaves, stride = cells
-        found, self._inserted, seen = count_young_cells(
-            self._keys, self._links, self._heads, self._origin, self._inserted, self._tail,
-            probes.key_low, probes.key_high, probes.row_until, probes.end, probes.cursor,
-            times, pos.data, pos.base, size, slices.ends, slices.first, slices.shift,
-            histogram, of_prober, leaves.data, leaves.base, stride,
-        )  # fmt: skip
-        return int(found), int(seen)
+        self._check_probes(probes)
+        found, self._inserted = count_ages(
+            *self._work(probes), times, pos.data, pos.base, slices.ends, slices.first, slices.shift, histogram
+        )
+        return int(found)
 
     def run_cells(
         self,
@@ -187,7 +151,7 @@ class HashIndex:
         histogram: NDArray,
         cells: tuple[NDArray, RowBuffer, int],
     ) -> int:
-        """Serve all probers, counting each pair in the slice of its age; how many pairs were found.
+        """The same, each pair in the slice of its age for the leaves of its rows.
 
         Each combination of leaves has slices of its own: `cells` are (where those of each prober begin,
         int64; leaves of the rows, int32; by how much they are moved per leaf).

@@ -26,14 +26,13 @@ class Probes:
     """The work of one direction for one batch: who probes for what, and how far the work has come.
 
     key_low, key_high    int64, inclusive range of keys sought; low > high seeks nothing
-    row_from, row_until  int64, the rows of the probed side that the prober sees; where rows are told by their
-                         age, row_from is one number: from where on there are any
+    row_from, row_until  int64, the rows of the probed side that the prober sees
     end                  rows of the probed side below this are to be inserted when all is done
     """
 
     _owned: ClassVar[tuple[str, ...]] = ("cursor",)
 
-    __slots__ = ("cursor", "end", "is_by_age", "key_high", "key_low", "one_by_one", "row_from", "row_until")
+    __slots__ = ("cursor", "end", "key_high", "key_low", "one_by_one", "row_from", "row_until")
 
     def __init__(
         self,
@@ -42,15 +41,12 @@ class Probes:
         row_from: NDArray,
         row_until: NDArray,
         end: int,
-        is_by_age: bool = False,
     ) -> None:
         self.key_low = key_low
         self.key_high = key_high
         self.row_from = row_from
         self.row_until = row_until
         self.end = end
-        self.is_by_age = is_by_age
-        """Whether rows are told by their age."""
         self.cursor = np.zeros(CURSOR_SLOTS, np.int64)
         self.one_by_one = False
         """Whether an index that can serve many probers at once has found that not worth it."""
@@ -66,8 +62,7 @@ class Probes:
     def _check_restored(self) -> None:
         expect(len(self.cursor) == CURSOR_SLOTS, "a cursor")
         expect(len(self.key_low) == len(self.key_high), "a range of keys for each prober")
-        expect(len(self.row_until) == len(self.key_low), "rows for each prober")
-        expect(len(self.row_from) in (1, len(self.key_low)), "rows for each prober")
+        expect(len(self.row_from) == len(self.row_until) == len(self.key_low), "rows for each prober")
         rising(self.row_until, "rows that probers see")
         within(self.cursor, 0, FAR, "where to go on")
         expect(int(self.cursor[PROBER]) <= len(self.key_low), "a prober that there is")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from penstock.engine.kernels.joins.pairs import ROW_BITS, ROW_MASK
 from penstock.engine.kernels.joins.slices import Slices
 from penstock.engine.restoring.in_order import expect, rising, size_of_two, within
 from penstock.engine.rows.array_memory import without_scratch
-from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.key_counts import KeyCounts
 from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
@@ -29,7 +27,7 @@ MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may
 class Direction:
     """One side's new rows probing one shelf of the other: pairs found and not yet passed on."""
 
-    _owned: ClassVar[tuple[str, ...]] = ("prober", "row", "young")
+    _owned: ClassVar[tuple[str, ...]] = ("prober", "row")
 
     def __init__(self) -> None:
         self.prober = np.empty(MIN_PAIRS, np.int64)
@@ -40,8 +38,6 @@ class Direction:
         self.by: Side
         self.shelf: Shelf
         self.base = 0
-        self.young = NO_ROWS
-        """First rows of the shelf below some ages, for whoever sorts pairs out by age."""
 
     def __getstate__(self) -> dict[str, object]:
         return without_scratch(self, *(() if self.pending else ("prober", "row")))
@@ -53,7 +49,6 @@ class Direction:
         if 2 * self.count > len(self.row):
             self._make_room()  # as many pairs again may be too many
         self.at = self.count = 0
-        self.young = NO_ROWS
 
     def fill(self) -> None:
         """Find more pairs if most of those found so far have been passed on: the others stay in front."""
@@ -128,9 +123,7 @@ class Direction:
                 rising(self.probes.row_from, "rows that probers see")
 
 
-def set_out(
-    directions: list[Direction], sides: tuple[Side, Side], is_by_age: Callable[[Side, Shelf], bool]
-) -> None:
+def set_out(directions: list[Direction], sides: tuple[Side, Side]) -> None:
     """The new rows of both sides are about to probe every shelf of the other, a direction for each shelf."""
     left, right = sides
     pairs = [(side, number) for side in sides for number in range(len(side.shelves))]
@@ -143,15 +136,11 @@ def set_out(
     if len(left.shelves) == len(right.shelves) == 1:
         seen = [np.empty(len(side.ts), np.int64) for side in sides]
         meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
-        told = [is_by_age(side, side.shelves[0]) for side in sides]
-        by_left = probes_by(left, right, right.shelves[0], seen[0], told[1])
-        by_right = probes_by(right, left, left.shelves[0], seen[1], told[0])
-        directions[0].begin(left, 0, right, by_right)
-        directions[1].begin(right, 0, left, by_left)
+        directions[0].begin(left, 0, right, probes_by(right, left, left.shelves[0], seen[1]))
+        directions[1].begin(right, 0, left, probes_by(left, right, right.shelves[0], seen[0]))
         return
     for direction, (side, number) in zip(directions, pairs, strict=True):
         other, shelf = sides[1 - side.number], side.shelves[number]
         row_until = np.empty(len(other.ts), np.int64)
         precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
-        probes = probes_by(other, side, shelf, row_until, is_by_age(side, shelf))
-        direction.begin(side, number, other, probes)
+        direction.begin(side, number, other, probes_by(other, side, shelf, row_until))

@@ -31,12 +31,10 @@ from penstock.engine.rows.band import EQUALITY
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.shelves.key_counts import MAX_WIDTH
 from penstock.engine.shelves.member_index import cells_of
-from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
 
 from .direction import Direction
 from .found_pairs import MAX_ENTRIES, tags_of, verify_pairs
-from .set_probes import is_worth_cutting
 
 
 class PairCounter:
@@ -93,18 +91,6 @@ class PairCounter:
         leaves = [side.leaf_counts[0] if side.leaf_counts else 1 for side in self.sides]
         return all(n * len(s.ends) <= MAX_WIDTH for n, s in zip(leaves, index.slices, strict=True))
 
-    def is_by_age(self, side: Side, shelf: Shelf) -> bool:
-        """Whether pairs with rows of a shelf are counted by age and leaves, straight from its chains."""
-        index = self.index
-        if index is None or not self._is_alone or self.by_key:
-            return False
-        if not isinstance(shelf.index, HashIndex) or not (index.is_plain or self._cells is not None):
-            return False
-        reach = self.sides[1 - side.number].reach
-        if reach is not None and is_worth_cutting(side, reach, shelf, len(reach) * len(shelf)):
-            return False
-        return bool(index.slices[side.number].ends[-1] <= shelf.lifetime)
-
     def count(self, directions: Sequence[Direction]) -> None:
         """Count the next pairs of each direction, which nobody else wants."""
         index = self.index
@@ -117,12 +103,7 @@ class PairCounter:
             probed, number = direction.shelf.index, side.number
             if index.is_plain and not self._instants and not side.verified:
                 slices, histogram = index.slices[number], index.histogram(number)
-                if isinstance(probed, HashIndex) and probes.is_by_age:
-                    times, pos, size = direction.by.ts, direction.shelf.pos, direction.shelf.lifetime
-                    found, met = probed.run_ages(probes, times, pos, size, slices, histogram)
-                    side.found += found
-                    side.met += met
-                elif len(slices.ends) == 1 and not self.by_key:
+                if len(slices.ends) == 1 and not self.by_key:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found
                     side.found += found
@@ -163,20 +144,17 @@ class PairCounter:
             )  # fmt: skip
             direction.side.found += found
             return found
-        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         if isinstance(shelf.index, HashIndex):
-            cells = of_prober, leaves, stride
-            if probes.is_by_age:
-                found, met = shelf.index.run_young_cells(
-                    probes, by.ts, shelf.pos, shelf.lifetime, slices, histogram, cells
-                )
-                direction.side.met += met
+            sliced = probes, by.ts, shelf.pos, slices, histogram
+            if strides is None:
+                found = shelf.index.run_ages(*sliced)
             else:
-                found = shelf.index.run_cells(probes, by.ts, shelf.pos, slices, histogram, cells)
+                found = shelf.index.run_cells(*sliced, (of_prober, leaves, stride))
             direction.side.found += found
             return found
         direction.fill()
         found, direction.at = direction.count, direction.count
+        of_prober = np.zeros(len(by.ts), np.int64) if strides is None else of_prober
         add_pairs(
             direction.prober, direction.row, found, by.ts, shelf.pos.data, shelf.pos.base,
             of_prober, leaves.data, leaves.base, stride, slices.ends, slices.first, slices.shift, histogram,

@@ -16,16 +16,11 @@ FROM_ANYWHERE = ("scan", "hash")
 SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 
 
-def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray, by_age: bool) -> Probes:
-    """The work of `other`'s new rows probing a shelf of `side`, each seeing the rows below row_until.
-
-    by_age: what is too old is told when it is found, and those who find count what was `met`.
-    """
+def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray) -> Probes:
+    """The work of `other`'s new rows probing a shelf of `side`, each seeing the rows below row_until."""
     ts = shelf.store.ts
     if not len(row_until):
         return Probes(other.low, other.high, row_until, row_until, ts.end)
-    if by_age:
-        return Probes(other.low, other.high, np.array([ts.tail]), row_until, ts.end, is_by_age=True)
     row_from = np.empty(len(row_until), np.int64)
     if side.by_place:
         places = shelf.pos

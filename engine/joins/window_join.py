@@ -234,7 +234,7 @@ class WindowJoin(MembersJoin):
             self.counters.took(0 if examined is None else examined.batch.length)
         for side in self.sides:
             side.silence()
-        set_out(self._directions, self.sides, self._counter.is_by_age)
+        set_out(self._directions, self.sides)
         self._working = True
         self._quiet += sum(0 if one is None else one.batch.length for one in taken)
         return True

@@ -5,7 +5,6 @@ Rows have numbers that only grow; the oldest leave first, all at the same age, s
     pos     when a row came, in the unit of its window: its ts (RANGE) or its place in the stream (ROWS)
     leaves  per dimension of the side's predicates, between which constants its value lies (see lineage.py)
     words   bits of the predicates that no dimension covers
-    takers  where few members are given pairs, a bit for each whose predicate it satisfies
     memory  tags by a lineage of others than the side's own members (see side.py)
     births  how often the stored columns had changed when it came; what came before a column was kept lacks it
 """
@@ -54,7 +53,6 @@ class Shelf:
         self.memory: list[RowBuffer] = []
         """Leaves, then words."""
         self.births: RowBuffer | None = None
-        self.takers: RowBuffer | None = None
         self.key_counts: KeyCounts | None = None
         """Where pairs are counted by key and not found in the index."""
         self.lookups: list[HashIndex] = []
@@ -122,7 +120,7 @@ class Shelf:
     @property
     def buffers(self) -> list[RowBuffer]:
         """What is kept beside the store and the index."""
-        extra = [one for one in (self.places, self.births, self.takers) if one is not None]
+        extra = [one for one in (self.places, self.births) if one is not None]
         return [*extra, *self.leaves, *self.words, *self.memory]
 
     def tag(self, leaves: Sequence[NDArray], words: Sequence[NDArray], memory: Sequence[NDArray]) -> None:
@@ -166,7 +164,6 @@ class Shelf:
         for buffers, dtype in ((self.leaves, np.int32), (self.words, np.int64)):
             expect(all(one.data.dtype == dtype for one in buffers), "tags of rows")
         expect(self.births is None or self.births.data.dtype == np.int32, "members of rows")
-        expect(self.takers is None or self.takers.data.dtype == np.int64, "members of rows")
         expect(not self.by_place or self.places is not None, "places of rows")
         if self.places is not None:
             expect(self.places.data.dtype == np.int64, "places of rows")

@@ -23,7 +23,6 @@ from penstock.engine.expressions.evaluate import evaluate
 from penstock.engine.expressions.expression import Expression, columns_of
 from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.kernels.joins.bounds import silence_displaced
-from penstock.engine.kernels.joins.deal import find_takers
 from penstock.engine.kernels.joins.pairs import ROW_BITS, gather_shelf
 from penstock.engine.keys.keys import INT_MAX, INT_MIN, combine, encode_values, is_hashed, seek
 from penstock.engine.members.join_layout import JoinLayout
@@ -42,7 +41,7 @@ from penstock.engine.rows.types import ARROW_TYPES, SqlType
 from penstock.engine.views.shelves_view import ShelvesView, Stored
 
 from .examined import Examined, Needed
-from .find_needed import as_matrix, find_needed, lots_of, sample_lifetimes
+from .find_needed import find_needed, lots_of, sample_lifetimes
 from .shelf import Shelf
 from .stored_rows import births_of
 
@@ -104,8 +103,6 @@ class Side:
         """That of what is kept for others."""
         self._asked: tuple[Roster, Demand] | None = None
         """The members whose demands were last asked for, until they change."""
-        self.dealt: Demand | None = None
-        """What members ask of rows for which the takers are kept."""
         self.generation = 0
         self.births_matter = False
         self.layout = JoinLayout(("scan", "scan"))
@@ -146,8 +143,6 @@ class Side:
         self.high: NDArray = NO_ROWS
         self.leaves: tuple[NDArray, ...] = NO_TAGS
         self.words: tuple[NDArray, ...] = NO_TAGS
-        self.takers: NDArray = NO_ROWS
-        """Of each row a bit for each of a few members that take it; none if all take all."""
         self.reach: NDArray | None = None
         """How far back each row looks on the other side; None: as far as there are rows."""
         self.places: NDArray = NO_ROWS
@@ -240,7 +235,7 @@ class Side:
 
     def forget_batch(self) -> None:
         """No rows are being worked."""
-        self.ts = self.low = self.high = self.places = self.takers = NO_ROWS
+        self.ts = self.low = self.high = self.places = NO_ROWS
         self._refs = None
         self.leaves, self.words = self._no_tags()
         self.reach = None
@@ -265,7 +260,6 @@ class Side:
         self, arrays: Sequence[pa.Array], keys: NDArray, needed: Needed, births: int | NDArray
     ) -> None:
         """Each row to the shelf of its lifetime; `refs` says where each is."""
-        self.takers = self.find_takers(self.leaves, self.words, len(self.ts))
         places = self.places if self.is_numbered else None
         lots = lots_of(self, needed)
         if len(lots) == 1:
@@ -273,8 +267,6 @@ class Side:
             shelf = self.shelves[number]
             self._first_ref = shelf.first_row + (number << ROW_BITS)
             shelf.append(self.ts, places, keys, arrays, self.leaves, self.words, births, needed.memory)
-            if shelf.takers is not None:
-                shelf.takers.append(self.takers)
             shelf.new_ts = self.ts
             return
         self._refs = np.empty(len(self.ts), np.int64)
@@ -290,8 +282,6 @@ class Side:
                 births if isinstance(births, int) else births[rows],
                 [values[rows] for values in needed.memory],
             )  # fmt: skip
-            if shelf.takers is not None:
-                shelf.takers.append(self.takers[rows])
             shelf.new_ts = self.ts[rows]
 
     def _shelf_of(self, lifetime: int) -> int:
@@ -301,23 +291,11 @@ class Side:
                 return number
         types = [*self.verified, *(self.types[i] for i in self.columns)]
         shelf = Shelf(lifetime, types, self.by_place, self.is_numbered, self.index_kind, *self.tag_widths)
-        shelf.takers = None if self.dealt is None else RowBuffer("int64")
         if self.memory is not None:
             kinds = ["int32"] * len(self.memory.dimensions) + ["int64"] * self.memory.words
             shelf.memory = [RowBuffer(kind) for kind in kinds]
         self.shelves.append(shelf)
         return len(self.shelves) - 1
-
-    def find_takers(self, leaves: Sequence[NDArray], words: Sequence[NDArray], length: int) -> NDArray:
-        """Who takes rows with these tags."""
-        if self.dealt is None:
-            return NO_ROWS
-        takers = np.empty(length, np.int64)
-        find_takers(
-            as_matrix(leaves, length, np.int32), as_matrix(words, length, np.int64),
-            self.dealt.low, self.dealt.high, self.dealt.bits, takers,
-        )  # fmt: skip
-        return takers
 
     @property
     def leaf_counts(self) -> tuple[int, ...]:
@@ -481,7 +459,7 @@ class Side:
             self.failed = {
                 one: last for one, last in self.failed.items() if known.knows(one) or one in predicates
             }
-        self._asked = self.dealt = None
+        self._asked = None
         if self.is_uniform and was == (True, self.predicate) and len(self.shelves) <= 1:
             for shelf in self.shelves:
                 shelf.lifetime = self.size
@@ -555,7 +533,7 @@ class Side:
         within(np.array(self.columns, np.int64), 0, len(self.types), "columns of the stream")
         expect(len(self.low) == len(self.high) == rows, "what each row seeks")
         expect(all(len(one) == rows for one in (*self.leaves, *self.words)), "tags of each row")
-        expect(len(self.places) in (0, rows) and len(self.takers) in (0, rows), "something of each row")
+        expect(len(self.places) in (0, rows), "something of each row")
         expect(self.reach is None or len(self.reach) == rows, "something of each row")
         expect(self._refs is None or len(self._refs) == rows, "where each row is kept")
         counts, words = self.tagged_by.leaf_counts, self.tagged_by.words

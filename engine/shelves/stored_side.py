@@ -151,9 +151,6 @@ def leave_in_place(side: Side) -> list[Shelf]:
         shelf.lifetime = lots[number][0]
         if side.is_uniform:
             shelf.leaves, shelf.words = [], []
-        leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
-        takers = side.find_takers(leaves, words, len(shelf))
-        shelf.takers = None if side.dealt is None else filled(takers, shelf.store.ts.tail)
     return list(compress(shelves, ~stays))
 
 

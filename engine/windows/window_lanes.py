@@ -9,14 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.joins.deal import order_runs
 from penstock.engine.kernels.joins.pairs import ROW_BITS
+from penstock.engine.kernels.rows.merge import order_runs
 from penstock.engine.members.lineage import Demand
 from penstock.engine.members.roster import Roster
 from penstock.engine.plan.plan import StoredWindowNode
 from penstock.engine.selects.shared_select import RowIndex
+from penstock.engine.shelves.find_needed import as_matrix
 from penstock.engine.shelves.shelf import Shelf
-from penstock.engine.shelves.side import Side, as_matrix
+from penstock.engine.shelves.side import Side
 
 from .window_member import WindowMember
 

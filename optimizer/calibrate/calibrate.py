@@ -32,7 +32,7 @@ from penstock.engine.intake.ingest import StreamSchema
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.kernels.base.jit import kernel
 from penstock.engine.kernels.joins.bounds import first_alive, first_within, precede
-from penstock.engine.kernels.joins.deal import LABELS, deal_pairs, label_pairs, order_runs
+from penstock.engine.kernels.joins.pairs import take_pairs_of
 from penstock.engine.kernels.rows.merge import merge_pairs
 from penstock.engine.members.join_layout import JoinLayout
 from penstock.engine.members.member import Member
@@ -408,31 +408,31 @@ def key_time(effort: Effort, rng: np.random.Generator, distinct: int = 1_000) ->
 
 
 def deal_time(effort: Effort, rng: np.random.Generator, rows: int = 10_000) -> float:
-    """Seconds to find out who of DEALT_TO queries takes a pair, and to hand it to them; half of them do."""
-    bits = (1 << DEALT_TO) - 1
-    takers = rng.integers(0, bits + 1, rows)
+    """Seconds to find out who of DEALT_TO queries takes a pair, and to hand it to them; half of them do.
+
+    Their windows are alike: else ages are looked at as well, and joins apart find less.
+    """
     ts = np.arange(rows)
-    young, by_age = np.zeros(1, np.int64), np.array([bits, bits // 2])
+    tags = rng.integers(0, DEALT_TO, rows).astype(np.int32)
     found = [
         (np.sort(rng.integers(0, rows, SLICE_ROWS)), rng.integers(0, rows, SLICE_ROWS)) for _ in range(2)
     ]
-    everyone = np.full(rows, bits)
+    sizes, low = np.array([rows, rows]), np.array([DEALT_TO // 2, 0], np.int32)
+    none = np.empty(0, np.int64)
+    demand = low, np.full(2, DEALT_TO, np.int32), none
 
     def run() -> float:
-        labels = np.empty((LABELS, 2 * SLICE_ROWS + 1), np.int64)
-        order = np.empty(2 * SLICE_ROWS, np.int32)
+        pairs = tuple([np.empty(2 * SLICE_ROWS, np.int64) for _ in range(3)])
+        out = tuple([np.empty(2 * SLICE_ROWS + 1, np.int64) for _ in range(3)])
         began = processor_time()
-        ends = [0]
-        for pairs in found:
-            _, end = label_pairs(
-                pairs, 0, SLICE_ROWS, rows, (ts, ts, everyone), (ts, 0, rows, takers, 0, 0),
-                np.array([rows // 2]), young, by_age, True, labels, ends[-1],
-            )  # fmt: skip
-            ends.append(int(end))
-        order_runs(labels[0], np.array(ends), order[: ends[-1]])
-        for query in range(DEALT_TO):
-            out = [np.empty(ends[-1] + 1, np.int64) for _ in range(3)]
-            deal_pairs(labels, order[: ends[-1]], query, *out)
+        (a, b), (c, d) = found
+        merge_pairs(
+            a, b, 0, SLICE_ROWS, True, ts, 0, c, d, 0, SLICE_ROWS, True, ts, 0, *pairs,
+        )  # fmt: skip
+        leaves = np.stack([tags[refs] for refs in pairs[1:]])
+        words = np.empty((0, 2 * SLICE_ROWS), np.int64)
+        for _ in range(DEALT_TO):
+            take_pairs_of(pairs, (none, none), (leaves, words), sizes, demand, out)
         return processor_time() - began
 
     run()

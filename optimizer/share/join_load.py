@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.expression import Expression, conjuncts
 from penstock.engine.joins.window_join import WindowJoin
-from penstock.engine.kernels.joins.deal import MAX_TAKERS, count_takers, find_takers
 from penstock.engine.members.member import Member
 from penstock.engine.members.roster import Roster
 from penstock.engine.rows.window import FOREVER
@@ -21,6 +20,8 @@ from penstock.optimizer.costs.statistics import DEFAULT_PASS, MIN_MEASURED_ROWS,
 from .workload import Asked, IndependentShares, QueryLoad, Workload
 
 Ends = tuple[tuple[int, ...] | None, ...]
+
+MOST_SAMPLED = 64  # queries of which it is looked up what share of the sampled rows each takes
 
 
 class MeasuredShares(IndependentShares):
@@ -90,7 +91,7 @@ def shares_of(members: Sequence[Member], side: Side, apart: Sequence[Side]) -> I
     apart: the same side of joins that members have to themselves.
     """
     expected = expected_shares(members, side.number)
-    if len(members) <= MAX_TAKERS:
+    if len(members) <= MOST_SAMPLED:
         expected |= sampled_shares(members, side)
     for own in apart:
         come = own.rows_in - own.rows_before[0]
@@ -122,11 +123,9 @@ def measured_shares(
     low, high, bits = (
         np.concatenate([getattr(one, name) for one in demands]) for name in ("low", "high", "bits")
     )
-    takers = np.empty(leaves.shape[1], np.int64)
-    find_takers(leaves, words, low, high, bits, takers)
-    counts = np.zeros(len(members), np.int64)
-    count_takers(takers, counts)
-    found = (counts + 0.5) / (len(takers) + 1)
+    fits = ((leaves >= low[:, :, None]) & (leaves <= high[:, :, None])).all(axis=1)
+    fits &= ((words & bits[:, :, None]) == bits[:, :, None]).all(axis=1)
+    found = (fits.sum(axis=1) + 0.5) / (leaves.shape[1] + 1)
     pairs = zip(members, found.tolist(), strict=True)
     return {
         member.predicates[side.number]: share for member, share in pairs if member.predicates[side.number]

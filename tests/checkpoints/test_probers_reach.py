@@ -75,9 +75,9 @@ def test_a_tree_is_not_asked_from_anywhere() -> None:
 
 @pytest.mark.parametrize("index", ["hash", "scan", "t-tree", "b+tree"])
 def test_each_prober_says_from_where_it_sees_rows(index: str) -> None:
-    """A checkpoint of anybody's could say it once for all, as probers do that count by age."""
+    """A checkpoint of anybody's could say it once for all."""
     probed = build_index(index, 0, np.arange(4))
     keys = np.arange(2)
-    probes = Probes(keys, keys, np.zeros(1, np.int64), np.full(2, 4), 4, is_by_age=True)
+    probes = Probes(keys, keys, np.zeros(1, np.int64), np.full(2, 4), 4)
     with pytest.raises(AssertionError, match="where each prober begins"):
         probed.run(probes, np.empty(9, np.int64), np.empty(9, np.int64), False)

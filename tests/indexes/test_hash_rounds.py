@@ -126,72 +126,7 @@ def test_blocks_that_fit_are_found_call_by_call() -> None:
     assert find_all(case, 4 * BLOCK) == 0
 
 
-@pytest.mark.twin("hash_rounds.count_young_cells")
-@few
-@given(CASES, st.sampled_from([40, 300, 10**6]), st.integers(0, 400))
-def test_counts_by_age_and_cell(case: Case, size: int, tail: int) -> None:
-    """The same, each in the cell of its rows' leaves."""
-    sought, high, _, until = case.probers
-    times = np.sort(case.times)
-    pos = np.arange(case.origin + tail, case.end)
-    leaves = (case.keys[tail:] % 2).astype(np.int32)
-    slices = build_slices(np.array([end for end in (*ENDS, size) if end <= size]))
-    width = len(slices.ends) + 1
-    of_prober = 2 * width * (np.arange(len(times)) % 3)
-    cells = np.zeros((3, 2, width), np.int32)
-    expected = np.zeros_like(cells)
-    for i, (key, last, end) in enumerate(zip(sought, high, until, strict=True)):
-        for place in np.flatnonzero(case.keys[: end - case.origin] == key) if key == last else ():
-            age = times[i] - place - case.origin
-            if place >= tail and age < slices.ends[-1]:
-                expected[i % 3, case.keys[place] % 2, (slices.ends <= age).sum()] += 1
-    arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)
-    found, inserted, seen = hash_rounds.count_young_cells(
-        *arrays, case.there, tail, sought, high, until, case.end, cursor, times, pos, case.origin + tail,
-        size, *slices, cells.reshape(-1), of_prober, leaves, case.origin + tail, width,
-    )  # fmt: skip
-    assert found == expected.sum() and seen >= 0
-    assert cells[:, :, :-1].tolist() == expected[:, :, :-1].tolist()
-    case.check(arrays[1], arrays[2], inserted)
-
-
-@pytest.mark.twin("hash_rounds.count_young", "hash_rounds.count_slices")
-@few
-@given(CASES, st.sampled_from([1, 40, 300, 10**6]), st.integers(0, 400))
-def test_counts_by_age(case: Case, size: int, tail: int) -> None:
-    """Every match from `tail` on whose row is younger than `size`, whatever row_from says."""
-    sought, high, _, until = case.probers
-    times = np.sort(case.times)
-    pos = np.arange(case.origin + tail, case.end)  # what is gone has no time any more
-    ages = []
-    for i, (key, last, end) in enumerate(zip(sought, high, until, strict=True)):
-        rows = np.flatnonzero(case.keys[: end - case.origin] == key) + case.origin
-        ages += [int(times[i] - row) for row in rows if row >= case.origin + tail and key == last]
-    ends = np.array([end for end in (*ENDS, size) if end <= size])
-    for kernel, slices in (
-        (hash_rounds.count_young, None),
-        (hash_rounds.count_slices, build_slices(ends)),
-        (hash_rounds.count_slices, build_slices(ends[:1])),
-    ):
-        arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)
-        of_slices = () if slices is None else (*slices, np.zeros(len(slices.ends) + 1, np.int64))
-        found, inserted, seen = kernel(
-            *arrays, case.there, tail, sought, high, until, case.end, cursor,
-            times, pos, case.origin + tail, size, *of_slices,
-        )  # fmt: skip
-        largest = size if slices is None else int(slices.ends[-1])
-        assert found == sum(age < largest for age in ages)
-        assert seen >= 0
-        if slices is not None:
-            per_slice = [
-                sum(slices.ends[:i].max(initial=0) <= age < end for age in ages)
-                for i, end in enumerate(slices.ends)
-            ]
-            assert of_slices[-1][:-1].tolist() == per_slice
-        case.check(arrays[1], arrays[2], inserted)
-
-
-@pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_cells")
+@pytest.mark.twin("hash_rounds.count_pairs", "hash_rounds.count_ages", "hash_rounds.count_cells")
 @few
 @given(CASES)
 def test_counts(case: Case) -> None:
@@ -208,6 +143,7 @@ def test_counts(case: Case) -> None:
     sliced = case.times, pos, case.origin, *slices
     for kernel, extra, size, dtype, wanted in (
         (hash_rounds.count_pairs, None, 0, np.int64, []),
+        (hash_rounds.count_ages, (), len(ENDS) + 1, np.int64, places),
         (hash_rounds.count_cells, (of_prober, leaves, case.origin, 3), 24, np.int32, cells),
     ):
         arrays, cursor = case.begin(), np.zeros(CURSOR_SLOTS, np.int64)

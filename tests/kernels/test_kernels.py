@@ -124,6 +124,16 @@ def test_merge_pairs(data: st.DataObject, a_done: bool, b_done: bool) -> None:
         assert b_at == sum(pair[1] == 1 for pair in merged)
 
 
+@pytest.mark.twin("merge.order_runs")
+@given(st.lists(st.lists(st.integers(0, 9), max_size=8).map(sorted), min_size=1, max_size=5))
+def test_order_runs(runs: list[list[int]]) -> None:
+    times = np.array([time for run in runs for time in run], np.int64)
+    starts = np.cumsum([0, *map(len, runs)])
+    order = np.empty(len(times), np.int32)
+    merge.order_runs(times, starts, order)
+    assert order.tolist() == np.argsort(times, kind="stable").tolist()
+
+
 @pytest.mark.twin("gather.gather")
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.data())
 def test_gather(values: list[int], data: st.DataObject) -> None:

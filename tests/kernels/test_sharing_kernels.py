@@ -14,9 +14,10 @@ from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.indexes.index import Probes
 from penstock.engine.kernels.joins.bounds import first_within, precede
 from penstock.engine.kernels.joins.cells import add_pairs
-from penstock.engine.kernels.joins.pairs import ROW_BITS, gather_shelf, take_pairs_of
+from penstock.engine.kernels.joins.pairs import ROW_BITS, TOGETHER, gather_shelf, take_pairs_of
 from penstock.engine.kernels.joins.slices import build_slices
 from penstock.engine.members.cell_counts import CellCounts
+from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.rows.buffer import RowBuffer
 
 TIMES = st.lists(st.integers(0, 12), max_size=12).map(lambda times: np.array(sorted(times), np.int64))
@@ -72,10 +73,18 @@ PAIR = st.tuples(
     st.tuples(st.integers(1, 6), st.integers(1, 6)),
     st.tuples(st.integers(0, 4), st.integers(0, 4)),
     st.sampled_from([0, 1, 2, 3]),
+    st.sampled_from([1, TOGETHER // 8]),
+    st.tuples(st.booleans(), st.booleans()),
 )
 def test_take_pairs_of(
-    pairs: list[tuple[int, ...]], sizes: tuple[int, int], interval: tuple[int, int], bits: int
+    pairs: list[tuple[int, ...]],
+    sizes: tuple[int, int],
+    interval: tuple[int, int],
+    bits: int,
+    times: int,
+    by_age: tuple[bool, bool],
 ) -> None:
+    pairs = pairs * times
     columns = np.array(pairs, np.int64).reshape(-1, 5).T
     left_age, right_age, leaf, other_leaf, word = (column.copy() for column in columns)
     count = len(pairs)
@@ -83,13 +92,15 @@ def test_take_pairs_of(
     out = [np.empty(count + 1, np.int64) for _ in range(3)]
     low, high = np.array([interval[0], 0], np.int32), np.array([interval[1], 3], np.int32)
     found = take_pairs_of(
-        ts, left, right, left_age, right_age, np.array([leaf, other_leaf], np.int32).reshape(2, count),
-        word.reshape(1, count), *sizes, low, high, np.array([bits], np.int64), *out,
+        (ts, left, right), (left_age if by_age[0] else NO_ROWS, right_age if by_age[1] else NO_ROWS),
+        (np.array([leaf, other_leaf], np.int32).reshape(2, count), word.reshape(1, count)),
+        np.array(sizes), (low, high, np.array([bits], np.int64)), tuple(out),
     )  # fmt: skip
     expected = [
         i
         for i, (a, b, one, two, has) in enumerate(pairs)
-        if a < sizes[0] and b < sizes[1] and interval[0] <= one <= interval[1] and two <= 3
+        if (a < sizes[0] or not by_age[0]) and (b < sizes[1] or not by_age[1]) and two <= 3
+        and interval[0] <= one <= interval[1]
         and has & bits == bits
     ]  # fmt: skip
     for values, shift in zip(out, (100, 200, 300), strict=True):
@@ -190,9 +201,8 @@ def test_hash_counts_by_slice_and_cell(
             found = index.run_cells(probes, times, pos, slices, histogram, (of_prober, leaves, 4))
         else:
             histogram = np.zeros(4, np.int64)
-            probes = Probes(sought, sought, np.zeros(1, np.int64), until, len(keys))
-            found, _ = index.run_ages(probes, times, pos, size, slices, histogram)
-            histogram[len(slices.ends) :] = 0  # too old
+            probes = Probes(sought, sought, start, until, len(keys))
+            found = index.run_ages(probes, times, pos, slices, histogram)
         assert found == expected.total()
         wanted = by_cell if in_cells else expected
         assert {at: n for at, n in enumerate(histogram.tolist()) if n} == dict(wanted)

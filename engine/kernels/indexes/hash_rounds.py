@@ -11,9 +11,6 @@ every round, and whoever has come to the end of its chain is left out of the nex
 The rows that precede the last prober of a block are inserted before any of the block probes; a prober passes
 over those that are not there yet for it. Blocks are short enough for these to be few among the live ones.
 
-Whoever counts by age needs no row_from: a block walks as far back as its first prober sees, and the few rows
-that expire meanwhile are told by the age that is looked at anyway.
-
 heads, links, keys, origin: see hash.py; key_low, key_high, row_from, row_until, end: see indexes/index.py.
 """
 
@@ -198,107 +195,28 @@ def add_ages(ages, count, ends, first, shift, is_crowded, histogram):  # type: i
             histogram[start + np.uint64(ends[start] <= age)] += 1
 
 
-@expand
-def outlive(oldest, end, pos, ahead, now, size):  # type: ignore[no-untyped-def]
-    """The first place from `oldest` on, below `end`, whose row is younger than `size`; else end."""
-    step = 1
-    while oldest + step <= end and now - pos[np.uint64(oldest + step - 1 + ahead)] >= size:
-        oldest += step
-        step *= 2
-    while step > 1:
-        step //= 2
-        if oldest + step <= end and now - pos[np.uint64(oldest + step - 1 + ahead)] >= size:
-            oldest += step
-    return oldest
-
-
-@expand
-def set_out_by_age(  # type: ignore[no-untyped-def]
-    keys, links, heads, buckets, origin, inserted, oldest, end, key_low, key_high, row_until, at,
-    times, pos, ahead, size, walkers, places,
-):  # fmt: skip
-    """What set_out does for probers that walk as far as the first of them sees: rows there tell by their age.
-
-    Returns (where the block ends, places inserted so far, who walks, the oldest place they look at).
-    """
-    oldest = outlive(oldest, end, pos, ahead, times[at], size)
-    few = (row_until[at] - origin - oldest) // 4 + 16
-    stop = min(at + BLOCK, len(times))
-    later = min(oldest + few, end - 1)
-    while stop > at + 1 and (
-        row_until[stop - 1] - row_until[at] > few or times[stop - 1] - pos[later + ahead] >= size
-    ):
-        stop = (at + stop) // 2
-    inserted = insert(keys, links, heads, buckets, inserted, row_until[stop - 1] - origin)
-    count = np.int64(0)
-    for number in range(at, stop):
-        prober = np.uint64(number)
-        key = key_low[prober]
-        place = np.int64(heads[np.uint64(bucket_of(key, buckets))])
-        is_live = np.int64(place >= oldest) & np.int64(key == key_high[prober])
-        count = keep(number, place, is_live, count, walkers, places)
-    return stop, inserted, count, oldest
-
-
 @kernel
-def count_young(  # type: ignore[no-untyped-def]
-    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
-    times, pos, base, size,
+def count_ages(  # type: ignore[no-untyped-def]
+    keys, links, heads, origin, inserted, key_low, key_high, row_from, row_until, end, cursor,
+    times, pos, base, ends, first, shift, histogram,
 ):  # fmt: skip
-    """The number of matches with rows younger than `size`: no one need say beforehand which these are.
+    """Count each match in the slice of its age.
 
-    tail: place of the first row there is; times: int64 per prober, non-decreasing; pos: int64 by row less
-    `base`, when it came. Returns (pairs, places inserted so far, rows seen by all probers, about).
+    times: int64 per prober; pos: int64 by row less `base`, when it came; ends, first, shift: see slices.py;
+    histogram: int64 by slice, added to. Returns (pairs, places inserted so far).
     """
-    buckets = shift_of(len(heads))
-    walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    ahead = origin - base
-    found = seen = np.int64(0)
-    at, oldest = cursor[PROBER], np.int64(tail)
-    while at < len(key_low):
-        began = at
-        at, inserted, count, oldest = set_out_by_age(
-            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
-            at, times, pos, ahead, size, walkers, places,
-        )  # fmt: skip
-        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
-        while count:
-            left = np.int64(0)
-            for i in range(count):
-                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
-                is_young = times[prober] - pos[np.uint64(place + ahead)] < size
-                found += is_match(keys, origin, key_low, row_until, prober, place) & np.int64(is_young)
-                place = np.int64(links[np.uint64(place)])
-                left = keep(prober, place, place >= oldest, left, walkers, places)
-            count = left
-    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
-    return found, inserted, seen
-
-
-@kernel
-def count_slices(  # type: ignore[no-untyped-def]
-    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
-    times, pos, base, size, ends, first, shift, histogram,
-):  # fmt: skip
-    """The same, counting each match in the slice of its age.
-
-    ends, first, shift: see slices.py, no end beyond `size`; histogram: int64 by slice, added to. Those that
-    are older than all slices, and so of no one's concern, come last in it.
-    """
-    older, is_crowded = histogram[len(ends)], has_crowds(first, len(times))
+    is_crowded = has_crowds(first, len(times))
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     ages = np.empty(AGES, np.int64)
     ahead = origin - base
-    total = found = seen = np.int64(0)
-    at, oldest = cursor[PROBER], np.int64(tail)
+    total = found = np.int64(0)
+    at = cursor[PROBER]
     while at < len(key_low):
-        began = at
-        at, inserted, count, oldest = set_out_by_age(
-            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
-            at, times, pos, ahead, size, walkers, places,
+        at, inserted, count = set_out(
+            keys, links, heads, buckets, origin, inserted,
+            key_low, key_high, row_from, row_until, at, walkers, places,
         )  # fmt: skip
-        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
         while count:
             if found + count > AGES:
                 add_ages(ages, found, ends, first, shift, is_crowded, histogram)
@@ -310,11 +228,11 @@ def count_slices(  # type: ignore[no-untyped-def]
                 ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
                 found += is_match(keys, origin, key_low, row_until, prober, place)
                 place = np.int64(links[np.uint64(place)])
-                left = keep(prober, place, place >= oldest, left, walkers, places)
+                left = keep(prober, place, place >= row_from[prober] - origin, left, walkers, places)
             count = left
     add_ages(ages, found, ends, first, shift, is_crowded, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
-    return total + found - (histogram[len(ends)] - older), inserted, seen
+    return total + found, inserted
 
 
 @kernel
@@ -324,9 +242,9 @@ def count_cells(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Count each match in the cell of its rows' leaves and the slice of its age.
 
-    times, pos, base, ends, first, shift: as above, but each prober walks no further than to its row_from;
-    histogram: int32 by cell; prober_cells: int64 per prober, where its cells begin; leaves: int32 by row less
-    leaf_base, each worth `stride` cells. Returns (pairs, places inserted so far).
+    times, pos, base, ends, first, shift: as above; histogram: int32 by cell; prober_cells: int64 per prober,
+    where its cells begin; leaves: int32 by row less leaf_base, each worth `stride` cells. Returns (pairs,
+    places inserted so far).
     """
     buckets = shift_of(len(heads))
     walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
@@ -357,44 +275,3 @@ def count_cells(  # type: ignore[no-untyped-def]
     add_cells(ages, cells, found, ends, first, shift, histogram)
     inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
     return total + found, inserted
-
-
-@kernel
-def count_young_cells(  # type: ignore[no-untyped-def]
-    keys, links, heads, origin, inserted, tail, key_low, key_high, row_until, end, cursor,
-    times, pos, base, size, ends, first, shift, histogram, prober_cells, leaves, leaf_base, stride,
-):  # fmt: skip
-    """What count_cells does for probers that walk as far as their block does: see count_slices.
-
-    Returns (pairs, places inserted so far, rows seen by all probers, about).
-    """
-    buckets = shift_of(len(heads))
-    walkers, places = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    ages, cells = np.empty(AGES, np.int64), np.empty(AGES, np.int64)
-    ahead, leaf_ahead = origin - base, origin - leaf_base
-    total = found = seen = np.int64(0)
-    at, oldest = cursor[PROBER], np.int64(tail)
-    while at < len(key_low):
-        began = at
-        at, inserted, count, oldest = set_out_by_age(
-            keys, links, heads, buckets, origin, inserted, oldest, end - origin, key_low, key_high, row_until,
-            at, times, pos, ahead, size, walkers, places,
-        )  # fmt: skip
-        seen += (at - began) * max((row_until[began] + row_until[at - 1]) // 2 - origin - oldest, 0)
-        while count:
-            if found + count > AGES:
-                total += found - add_cells(ages, cells, found, ends, first, shift, histogram)
-                found = np.int64(0)
-            left = np.int64(0)
-            for i in range(count):
-                prober, place = np.uint64(walkers[np.uint64(i)]), places[np.uint64(i)]
-                leaf = np.int64(leaves[np.uint64(place + leaf_ahead)])
-                ages[np.uint64(found)] = times[prober] - pos[np.uint64(place + ahead)]
-                cells[np.uint64(found)] = prober_cells[prober] + stride * leaf
-                found += is_match(keys, origin, key_low, row_until, prober, place)
-                place = np.int64(links[np.uint64(place)])
-                left = keep(prober, place, place >= oldest, left, walkers, places)
-            count = left
-    total += found - add_cells(ages, cells, found, ends, first, shift, histogram)
-    inserted = finish(keys, links, heads, buckets, origin, inserted, end, len(key_low), cursor)
-    return total, inserted, seen

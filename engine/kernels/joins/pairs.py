@@ -8,6 +8,7 @@ from penstock.engine.kernels.base.jit import kernel
 
 ROW_BITS = 44  # of a reference to a row: below them its number, above them its shelf
 ROW_MASK = (1 << ROW_BITS) - 1
+TOGETHER = 1_024  # pairs told together: what is known of them stays in the first level cache
 
 
 @kernel
@@ -24,24 +25,45 @@ def gather_shelf(refs, shelf, data, base, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_pairs_of(  # type: ignore[no-untyped-def]
-    ts, left, right, left_age, right_age, leaves, words, left_size, right_size, low, high, bits,
-    out_ts, out_left, out_right,
-):  # fmt: skip
-    """The pairs one member takes, in order, into the outputs, which have room for all; returns how many.
+def take_pairs_of(pairs, ages, tags, sizes, demand, out):  # type: ignore[no-untyped-def]
+    """The pairs one member takes, in order, into the outputs, which have room for one more; returns how many.
 
-    ts, left, right, left_age, right_age: int64 per pair; leaves: int32[D, n]; words: int64[W, n]; of the
-    member its windows, low, high: int32[D], bits: int64[W]. Written whether taken or not, and kept if it is.
+    pairs: (ts, left, right), int64; ages: of their rows, left and right, int64, none: young enough; tags:
+    (leaves, words) of both, int32[D, n] and int64[W, n]; of the member sizes: its windows, int64; demand:
+    (low, high, bits), int32[D] and int64[W]; out: (ts, left, right), int64.
+    Whether a pair is taken is told for many at once, a condition after the other, without a jump; then all
+    are written, taken or not, and kept if they are.
     """
+    ts, left, right = pairs
+    left_age, right_age = ages
+    leaves, words = tags
+    low, high, bits = demand
+    out_ts, out_left, out_right = out
     count = np.int64(0)
-    for i in range(len(ts)):
-        out_ts[count] = ts[i]
-        out_left[count] = left[i]
-        out_right[count] = right[i]
-        taken = np.int64(left_age[i] < left_size) & np.int64(right_age[i] < right_size)
+    taken = np.empty(TOGETHER, np.bool_)
+    for start in range(0, len(ts), TOGETHER):
+        some = min(len(ts) - start, TOGETHER)
+        taken[:some] = True
+        if len(left_age):
+            size = sizes[0]
+            for i in range(some):
+                taken[i] &= left_age[start + i] < size
+        if len(right_age):
+            size = sizes[1]
+            for i in range(some):
+                taken[i] &= right_age[start + i] < size
         for d in range(len(low)):
-            taken &= np.int64(leaves[d, i] >= low[d]) & np.int64(leaves[d, i] <= high[d])
+            first, last, own = low[d], high[d], leaves[d]
+            for i in range(some):
+                taken[i] &= (own[start + i] >= first) & (own[start + i] <= last)
         for w in range(len(bits)):
-            taken &= np.int64((words[w, i] & bits[w]) == bits[w])
-        count += taken
+            asked, word = bits[w], words[w]
+            for i in range(some):
+                taken[i] &= (word[start + i] & asked) == asked
+        for i in range(some):
+            at, to = np.uint64(start + i), np.uint64(count)
+            out_ts[to] = ts[at]
+            out_left[to] = left[at]
+            out_right[to] = right[at]
+            count += np.int64(taken[i])
     return count

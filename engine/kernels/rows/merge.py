@@ -1,4 +1,4 @@
-"""Two lists of pairs in time order become one."""
+"""Several lists in time order become one."""
 
 from __future__ import annotations
 
@@ -49,3 +49,37 @@ def merge_pairs(  # type: ignore[no-untyped-def]
             b_at += 1
             n += 1
     return n, a_at, b_at
+
+
+@kernel
+def order_runs(times, starts, order):  # type: ignore[no-untyped-def]
+    """Write the order in time of several runs into `order` (int32); equal times by run.
+
+    times: int64, in order within each run; run i is [starts[i], starts[i + 1]).
+    """
+    runs = len(starts) - 1
+    heads = starts[:-1].copy()
+    n = 0
+    while True:
+        # 1. the run that is first, and up to when it stays so
+        best, least, limit = -1, np.int64(0), np.int64(0)
+        has_limit = False
+        for i in range(runs):
+            if heads[i] == starts[i + 1]:
+                continue
+            head = times[heads[i]]
+            if best < 0 or head < least:
+                if best >= 0:
+                    limit, has_limit = least - 1, True  # equal times are the earlier run's
+                best, least = i, head
+            elif not has_limit or head < limit:
+                limit, has_limit = head, True
+        if best < 0:
+            return
+        # 2. its pairs up to then
+        at, end = heads[best], starts[best + 1]
+        while at < end and (not has_limit or times[np.uint64(at)] <= limit):
+            order[np.uint64(n)] = at
+            n += 1
+            at += 1
+        heads[best] = at
