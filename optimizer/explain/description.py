@@ -16,6 +16,13 @@ class Description:
     below: list[Description] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
 
+    def retitle(self, title: str) -> None:
+        """More is known of it than of a node of its kind."""
+        self.title = title
+
+    def add_to_title(self, text: str) -> None:
+        self.title += text
+
 
 def measured_line(rows_in: int, rows_out: int, busy_s: float) -> str:
     speed = f", {rows_in / busy_s:,.0f} rows/s" if busy_s > 0 else ""

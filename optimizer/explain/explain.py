@@ -103,11 +103,11 @@ class Explainer:
         names = [one.name for one in query.fields]
         if isinstance(pipeline.plan, SelectNode) and pipeline.plan.outputs:
             outputs = shown_outputs(pipeline.plan.outputs, names)
-            plan.title = f"Select {shorten(outputs)}"
+            plan.retitle(f"Select {shorten(outputs)}")
             plan.data["outputs"] = outputs
         hop = "" if query.hop is None else f"  HOP BY {write_duration(query.hop.size_us)}"
         top = Description(f"{pipeline.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
-        top.data = {"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names}
+        top.data.update({"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names})
         if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
             self._expiry(top, pipeline, expiry == "auto")
         if forced:
@@ -175,9 +175,9 @@ class Explainer:
                 shown = Description("Select", data={"node": "Select"})
                 if node.outputs:
                     shown.data["outputs"] = [str(output) for output in node.outputs]
-                    shown.title = f"Select {shorten(shown.data['outputs'])}"
+                    shown.retitle(f"Select {shorten(shown.data['outputs'])}")
                 if node.predicate is not None:
-                    shown.lines += where_lines(node.predicate)
+                    shown.lines.extend(where_lines(node.predicate))
                     shown.data["predicate"] = str(node.predicate)
             case UnionNode():
                 shown = Description("UnionAll", data={"node": "UnionAll"})
@@ -232,7 +232,7 @@ class Explainer:
                 "rows_out": counters.rows_out,
                 "busy_s": counters.busy_s,
             }
-        shown.below = [self._node(part, pipeline, numbers, first, query) for part in plan_inputs(node)]
+        shown.below.extend(self._node(part, pipeline, numbers, first, query) for part in plan_inputs(node))
         return shown
 
     def _join(
@@ -269,12 +269,14 @@ class Explainer:
             f"cost {cost:.3g} cores, state {rows:,.0f} rows ({'bounded' if bounded else 'unbounded'}), "
             f"{write_rate(expected.pair_rate)} pairs/s"
         )
-        shown.data |= {
-            "cost_cores": cost,
-            "state_rows": rows,
-            "state_bounded": bounded,
-            "pairs_per_s": expected.pair_rate,
-        }
+        shown.data.update(
+            {
+                "cost_cores": cost,
+                "state_rows": rows,
+                "state_bounded": bounded,
+                "pairs_per_s": expected.pair_rate,
+            }
+        )
         if self._analyze:
             self._measure(shown, shared_join, sides_at_work, expected)
         described = zip(
@@ -373,27 +375,29 @@ def side_description(
     is_known = rates.is_known(source.stream)
     shown = Description(f"{name}: {source.stream} [{side.window}]  index {choice.kind}")
     if side.predicate is not None:
-        shown.lines += where_lines(side.predicate)
+        shown.lines.extend(where_lines(side.predicate))
     shown.lines.append(
         f"{write_rate(estimate.kept_rate)} rows/s{'' if is_known else ' (assumed)'}, "
         f"{estimate.rows:,.0f} rows in the window"
     )
     shown.lines.append(cost_line(choice))
-    shown.data = {
-        "node": "JoinSide",
-        "side": name,
-        "stream": source.stream,
-        "window": str(side.window),
-        "predicate": None if side.predicate is None else str(side.predicate),
-        "keys": [str(key) for key in side.keys],
-        "index": choice.kind,
-        "cost_cores": choice.cost,
-        "costs": choice.costs,
-        "rate": estimate.rate,
-        "rate_assumed": not is_known,
-        "kept_rate": estimate.kept_rate,
-        "window_rows": estimate.rows,
-    }
+    shown.data.update(
+        {
+            "node": "JoinSide",
+            "side": name,
+            "stream": source.stream,
+            "window": str(side.window),
+            "predicate": None if side.predicate is None else str(side.predicate),
+            "keys": [str(key) for key in side.keys],
+            "index": choice.kind,
+            "cost_cores": choice.cost,
+            "costs": choice.costs,
+            "rate": estimate.rate,
+            "rate_assumed": not is_known,
+            "kept_rate": estimate.kept_rate,
+            "window_rows": estimate.rows,
+        }
+    )
     return shown
 
 

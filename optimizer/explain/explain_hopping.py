@@ -30,7 +30,7 @@ def explain_hopping(top: Described, plan: HoppingPlan, shown: Mapping[str, Assig
 
     shown: the operators with what they have shown while running, by name.
     """
-    top.lines += plan_lines(plan)
+    top.lines.extend(plan_lines(plan))
     top.data["hopping"] = {
         "optimize": plan.strategy,
         "note": plan.note or None,

@@ -116,12 +116,14 @@ class ManyExplainer:
         shown = Description(
             f"Shared {name_of(shared_join)}  {text}" if shared and there else f"WindowJoin {text}"
         )
-        shown.data = {
-            "node": "SharedJoin" if shared and there else "WindowJoin",
-            "id": number,
-            "condition": text,
-            "group": shared_join.name if shared and there else None,
-        }
+        shown.data.update(
+            {
+                "node": "SharedJoin" if shared and there else "WindowJoin",
+                "id": number,
+                "condition": text,
+                "group": shared_join.name if shared and there else None,
+            }
+        )
         if not there:
             shown.lines.append("no longer runs")
         elif not shared:
@@ -134,23 +136,25 @@ class ManyExplainer:
         for at, (source, side) in enumerate(zip(many.inputs, many.sides, strict=True)):
             assert isinstance(source, SourceNode), "a join's inputs are streams"
             one = Description(f"{source.stream} [{side.window}]")
-            one.data = {
-                "node": "SharedJoinSide" if shared else "JoinSide",
-                "stream": source.stream,
-                "window": str(side.window),
-                "predicate": None if side.predicate is None else str(side.predicate),
-                "keys": [str(key) for key in side.keys],
-            }
+            one.data.update(
+                {
+                    "node": "SharedJoinSide" if shared else "JoinSide",
+                    "stream": source.stream,
+                    "window": str(side.window),
+                    "predicate": None if side.predicate is None else str(side.predicate),
+                    "keys": [str(key) for key in side.keys],
+                }
+            )
             if layout is not None and shared:
                 ends = layout.ends(node.order[at])
                 last = next(i for i, end in enumerate(ends, 1) if end >= member.sizes[node.order[at]])
                 slices = "slice 1" if last == 1 else f"slices 1 to {last}"
-                one.title += f"  {slices} of {len(ends)}"
-                one.data |= {"slices": [1, last], "of": len(ends)}
+                one.add_to_title(f"  {slices} of {len(ends)}")
+                one.data.update({"slices": [1, last], "of": len(ends)})
             if side.predicate is not None:
-                one.lines += where_lines(side.predicate)
+                one.lines.extend(where_lines(side.predicate))
             if layout is not None and not shared:
-                one.lines += self._side_lines(join.sides[node.order[at]], shared_join.members)
+                one.lines.extend(self._side_lines(join.sides[node.order[at]], shared_join.members))
             shown.below.append(one)
         return shown
 
@@ -167,12 +171,14 @@ class ManyExplainer:
             f"{write_rate(results)} results/s"
         )
         shown.lines.append(f"{TWO_BY_TWO}: cost {pairs_cost:.3g} cores, state {pairs_rows:,.0f} rows")
-        shown.data |= {
-            "cost_cores": cost,
-            "state_rows": rows,
-            "state_bounded": is_bounded,
-            "two_by_two": {"cost_cores": pairs_cost, "state_rows": pairs_rows},
-        }
+        shown.data.update(
+            {
+                "cost_cores": cost,
+                "state_rows": rows,
+                "state_bounded": is_bounded,
+                "two_by_two": {"cost_cores": pairs_cost, "state_rows": pairs_rows},
+            }
+        )
         if self._analyze:
             self._measure(shown, shared_join, join)
 
@@ -210,14 +216,16 @@ class ManyExplainer:
         shown.lines.append(f"{counted(len(names), 'query', 'queries')}: {few(names)}")
         rates = self._rates_of(join)
         costs = many_costs(shared_join.members, rates, join.orders, partial(share_found, join), self._weights)
-        shown.data = {
-            "group": shared_join.name,
-            "condition": text,
-            "strategy": shared_join.strategy,
-            "runs": runs,
-            "queries": names,
-            "costs": costs_as_data(costs),
-        }
+        shown.data.update(
+            {
+                "group": shared_join.name,
+                "condition": text,
+                "strategy": shared_join.strategy,
+                "runs": runs,
+                "queries": names,
+                "costs": costs_as_data(costs),
+            }
+        )
         if self._analyze:
             self._measure(shown, shared_join, join)
         for side in join.sides:
@@ -242,22 +250,24 @@ class ManyExplainer:
         )
         path = path_of(join, number)
         shown.lines.append(f"finds {path}")
-        shown.data = {
-            "side": number + 1,
-            "stream": stream,
-            "keys": [str(key) for key in side.common.keys],
-            "finds": path,
-            "rate": rate,
-            "rate_assumed": not is_known,
-            "state_rows": kept,
-            "state_bounded": longest != FOREVER,
-            "unit": "rows" if by_rows else "us",
-            "slices": [one.as_data(by_rows) for one in slices],
-        }
+        shown.data.update(
+            {
+                "side": number + 1,
+                "stream": stream,
+                "keys": [str(key) for key in side.common.keys],
+                "finds": path,
+                "rate": rate,
+                "rate_assumed": not is_known,
+                "state_rows": kept,
+                "state_bounded": longest != FOREVER,
+                "unit": "rows" if by_rows else "us",
+                "slices": [one.as_data(by_rows) for one in slices],
+            }
+        )
         if self._analyze:
             shown.lines.append(f"measured: {side.rows_in:,} rows in, {len(side):,} kept")
             shown.data["measured"] = {"rows_in": side.rows_in, "state_rows": len(side)}
-        shown.lines += slice_table(slices, layout, side)
+        shown.lines.extend(slice_table(slices, layout, side))
         return shown
 
     def _measure(self, shown: Description, shared_join: SharedJoin, join: ManyJoin) -> None:

@@ -71,12 +71,12 @@ class SharedJoins:
         assert isinstance(node.join, JoinNode), "a join of two streams"
         text = condition_text(node.join)
         shown = Description(f"Shared {name_of(shared_join)}  {text}")
-        shown.data = {"node": "SharedJoin", "id": number, "condition": text, "group": shared_join.name}
+        shown.data.update({"node": "SharedJoin", "id": number, "condition": text, "group": shared_join.name})
         layout = self._layout(shared_join) if member in shared_join.members else None
         if layout is None:
-            shown.title = f"WindowJoin {text}"
+            shown.retitle(f"WindowJoin {text}")
             shown.lines.append("no longer runs")
-            shown.data |= {"node": "WindowJoin", "group": None}
+            shown.data.update({"node": "WindowJoin", "group": None})
         elif self._analyze:
             shown.lines.append(f"measured: {member.found:,} pairs")
             shown.data["measured"] = {"pairs": member.found}
@@ -84,23 +84,25 @@ class SharedJoins:
         for at, (source, side) in enumerate(zip(sources, sides, strict=True)):
             assert isinstance(source, SourceNode), "a join's inputs are streams"
             one = Description(f"{NAMES[at]}: {source.stream} [{side.window}]")
-            one.data = {
-                "node": "SharedJoinSide",
-                "side": NAMES[at],
-                "stream": source.stream,
-                "window": str(side.window),
-                "predicate": None if side.predicate is None else str(side.predicate),
-                "keys": [str(key) for key in side.keys],
-            }
+            one.data.update(
+                {
+                    "node": "SharedJoinSide",
+                    "side": NAMES[at],
+                    "stream": source.stream,
+                    "window": str(side.window),
+                    "predicate": None if side.predicate is None else str(side.predicate),
+                    "keys": [str(key) for key in side.keys],
+                }
+            )
             if layout is not None:
                 there = 1 - at if node.swapped else at
-                one.title += f"  {layout.taken_text(member, there)}"
+                one.add_to_title(f"  {layout.taken_text(member, there)}")
                 if node.swapped:
-                    one.title += f", {NAMES[there]} in {name_of(shared_join)}"
+                    one.add_to_title(f", {NAMES[there]} in {name_of(shared_join)}")
                 first, last, of = layout.taken(member, there)
-                one.data |= {"group_side": NAMES[there], layout.noun + "s": [first, last], "of": of}
+                one.data.update({"group_side": NAMES[there], layout.noun + "s": [first, last], "of": of})
             if side.predicate is not None:
-                one.lines += where_lines(side.predicate)
+                one.lines.extend(where_lines(side.predicate))
             shown.below.append(one)
         return shown
 
@@ -126,14 +128,16 @@ class SharedJoins:
         load = expected_load(layout, expected)
         kinds = self._kinds(layout, expected)
         costs = self._costs(layout, load, kinds)
-        shown.data = {
-            "group": shared_join.name,
-            "condition": text,
-            "strategy": shared_join.strategy,
-            "runs": runs,
-            "queries": names,
-            "costs": costs_as_data(costs),
-        }
+        shown.data.update(
+            {
+                "group": shared_join.name,
+                "condition": text,
+                "strategy": shared_join.strategy,
+                "runs": runs,
+                "queries": names,
+                "costs": costs_as_data(costs),
+            }
+        )
         seen, seen_costs = expected, None
         if self._analyze:
             seen = measure_shared(layout, expected)
@@ -215,27 +219,29 @@ class SharedJoins:
             f"{write_rate(rate)} rows/s{'' if is_known else ' (assumed)'}, {kept:,.0f} rows kept"
             f"{'' if longest != FOREVER else ' (unbounded)'}"
         )
-        shown.data = {
-            "side": NAMES[number],
-            "stream": stream,
-            "keys": [str(key) for key in side.common.keys],
-            "index": index or None,
-            "longest_window": window,
-            "unit": "rows" if by_rows else "us",
-            "rate": rate,
-            "rate_assumed": not is_known,
-            "state_rows": kept,
-            "state_bounded": longest != FOREVER,
-            layout.noun + "s": [one.as_data(by_rows) for one in slices],
-        }
+        shown.data.update(
+            {
+                "side": NAMES[number],
+                "stream": stream,
+                "keys": [str(key) for key in side.common.keys],
+                "index": index or None,
+                "longest_window": window,
+                "unit": "rows" if by_rows else "us",
+                "rate": rate,
+                "rate_assumed": not is_known,
+                "state_rows": kept,
+                "state_bounded": longest != FOREVER,
+                layout.noun + "s": [one.as_data(by_rows) for one in slices],
+            }
+        )
         if not layout.is_chain:
             direction = expected.by_right if number == 0 else expected.by_left
             choice = choose_index(condition_of(layout.shared_join), direction, self._weights, kinds[number])
             shown.lines.append(cost_line(choice))
-            shown.data |= {"cost_cores": choice.cost, "costs": choice.costs}
+            shown.data.update({"cost_cores": choice.cost, "costs": choice.costs})
         if self._analyze:
             self._measure_side(shown, layout, side)
-        shown.lines += slice_table(slices, layout, side)
+        shown.lines.extend(slice_table(slices, layout, side))
         return shown
 
     # -- measured -----------------------------------------------------------------------------------

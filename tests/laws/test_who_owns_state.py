@@ -60,10 +60,6 @@ OUTSIDE: dict[str, int] = {
     "engine/windows/stream_rows.py": 3,
     "engine/windows/window_store.py": 7,
     "optimizer/calibrate/calibrate_slices.py": 4,
-    "optimizer/explain/explain.py": 8,
-    "optimizer/explain/explain_hopping.py": 1,
-    "optimizer/explain/explain_many.py": 10,
-    "optimizer/explain/explain_sharing.py": 12,
 }
 
 # What only looks as if it were ours.
