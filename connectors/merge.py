@@ -59,7 +59,7 @@ def open_input(
     rules: ReadRules,
     arrivals: Arrivals | None,
 ) -> Input | LiveInput:
-    """An input, read in a thread of its own if it is live and there are others."""
+    """An input, read in a thread of its own if it is live."""
     if arrivals is None or not any(map(is_live, paths)):
         return Input(paths, schema, time_column, names, rules)
 
@@ -189,8 +189,9 @@ class Turns:
         """Feeds that have kept us waiting for too long, and have given nothing since."""
 
     def next(self, order: Sequence[int]) -> int | None:
-        """The first of some feeds that is ready, if those before it are silent; waits for it. None when some
-        are found to be silent."""
+        """The first of some feeds that is ready, if those before it are silent; waits for it. None when none
+        has come for a while: whoever reads may have something else to do, and some are silent from then on.
+        """
         feeds = self._feeds
         if self.silent:
             self.silent = {at for at in self.silent if at in order and not feeds[at].is_ready}
@@ -203,14 +204,14 @@ class Turns:
             while not feeds[order[0]].is_ready:
                 waiting = [at for at in order if not feeds[at].is_ready]
                 is_late = time.monotonic() - began >= self._patience_s
-                if is_late and not self.silent.issuperset(waiting):
-                    self.silent.update(waiting)
-                    return None
                 if self.silent.issuperset(waiting):
                     going_on = (at for at in order if feeds[at].is_ready and self._may_go_on(feeds[at]))
                     if (found := next(going_on, None)) is not None:
                         return found
                     arrivals.starve()
+                if is_late:
+                    self.silent.update(waiting)
+                    return None
                 arrivals.changed.wait(LOOK_S)
             arrivals.go_on()
             return order[0]

@@ -64,9 +64,9 @@ def in_unit(schema: pa.Schema, unit: TimeUnit | None) -> pa.Schema:
 
 
 def find_live(files: Files) -> Arrivals | None:
-    """Where live inputs are to tell that something has come; None if there are none, or nothing beside."""
-    paths = [path for own in files.values() for some in own for path in some]
-    return Arrivals() if len(paths) > 1 and any(map(is_live, paths)) else None
+    """Where live inputs are to tell that something has come; None if there are none."""
+    paths = (path for own in files.values() for some in own for path in some)
+    return Arrivals() if any(map(is_live, paths)) else None
 
 
 def load_tables(

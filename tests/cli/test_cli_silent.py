@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cli_help import (
     COMMAND,
@@ -293,13 +294,37 @@ def until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_an_input_alone_is_read_by_nobody_else(pipes: Path) -> None:
-    """As it comes, without a thread."""
+@pytest.mark.parametrize("name", ["t.pipe", "-"])
+def test_results_come_to_the_disk_while_the_only_input_is_silent(name: str, pipes: Path) -> None:
+    """Who is killed then has lost nothing: Parquet, which is on the disk by segments alone."""
+    (pipes / "all.sql").write_text("""
+        CREATE STREAM temperature (ts TIMESTAMP, location INT, value DOUBLE);
+        CREATE QUERY q AS SELECT location FROM temperature
+    """)
+    asked = ["-i", f"temperature={name}", "-o", "out", "--flush-every", "2s"]
+    run = subprocess.Popen(
+        [*COMMAND, "run", "all.sql", "-q", *asked],
+        cwd=pipes,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert run.stdin is not None
+    target = run.stdin if name == "-" else open(pipes / name, "wb")  # noqa: SIM115
+    with target as pipe:
+        pipe.write(b"ts,location,value\n1,7,0.5\n2,8,0.5\n")
+        pipe.flush()
+        segment = pipes / "out" / "q" / "000001.parquet"
+        until(segment.exists)
+        run.kill()
+        run.wait(SOON)
+    assert pq.read_table(segment)["location"].to_pylist() == [7, 8]
 
+
+def test_live_inputs_tell_when_something_has_come(pipes: Path) -> None:
     from penstock.connectors.open_inputs import find_live
 
-    assert find_live({"temperature": [["t.pipe"]]}) is None
     assert find_live({"temperature": [["t.csv"]], "humidity": [["h.csv"]]}) is None
-    found = find_live({"temperature": [["t.csv"]], "humidity": [["h.pipe"]]})
-    assert found is not None
-    found.close()
+    for files in ({"temperature": [["t.pipe"]]}, {"temperature": [["t.csv"]], "humidity": [["h.pipe"]]}):
+        found = find_live(files)
+        assert found is not None
+        found.close()
