@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.engine.intake import convert
+from penstock.engine.intake.convert import parse_times
 from penstock.engine.intake.declared import fitting_columns
-from penstock.engine.intake.parse_column import parse_times
 from penstock.engine.intake.time_units import TimeUnit, unit_of
 from penstock.engine.rows.errors import DataError, SchemaError, did_you_mean
 from penstock.engine.rows.types import SqlType, from_arrow

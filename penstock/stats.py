@@ -129,6 +129,7 @@ def order_stats(frontier: KeyFrontier) -> dict[str, Any]:
         "measured_k": frontier.measured,
         "rate": frontier.rate,
         "rows_broken": frontier.rows_broken,
+        **({"values": frontier.sequences.values} if frontier.rule.per else {}),
     }
 
 

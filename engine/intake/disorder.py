@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,7 @@ from penstock.engine.rows.types import SqlType
 from penstock.engine.rows.write_times import write_duration, write_time
 
 from .key_frontier import Followed, KeyFrontier
+from .sound import shorten
 
 
 def refuse_nan(frontier: KeyFrontier, keys: pa.Array, stream: str) -> None:
@@ -25,16 +28,25 @@ def refuse_nan(frontier: KeyFrontier, keys: pa.Array, stream: str) -> None:
 
 
 def disorder(
-    frontier: KeyFrontier, followed: Followed, keys: pa.Array, place: int, stream: str, row: int
+    frontier: KeyFrontier,
+    followed: Followed,
+    keys: pa.Array,
+    per: Mapping[str, pa.Array],
+    place: int,
+    stream: str,
+    row: int,
 ) -> LateError:
-    """A row has come later than its column was declared; place: among the rows taken, row: in the push."""
-    before = int(followed.frontiers[place - 1]) if place else frontier.arrived
+    """A row has come later than its column was declared; place: among the rows taken, row: in the push.
+    per: the columns whose values have a sequence each."""
+    before = int(followed.moved.befores[place])
     assert before > INT_MIN, "a row is late against something"
     is_time = frontier.type is SqlType.TIMESTAMP
     found = write_time(keys[place].cast(pa.int64()).as_py()) if is_time else keys[place].as_py()
+    values = ", ".join(f"{name} `{shorten(str(values[place].as_py()))}`" for name, values in per.items())
+    whose = f" of {values}" if values else ""
     return LateError(
         f"Expected keys of column `{frontier.name}` in order {write_rule(frontier)} "
-        f"(now from `{write_code(before, frontier.type)}` on), found `{found}`",
+        f"(now from `{write_code(before, frontier.type)}` on{whose}), found `{found}`",
         source=stream,
         row=row + 1,
         hint="Declare more after WITHIN, or ORDERED alone to have it measured, or write LATE DROP",

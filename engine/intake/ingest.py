@@ -99,7 +99,13 @@ class Ingest:
         self.progress = Progress(self.output)
         self.ahead = None if schema.ahead is None else Ahead(schema.ahead)
         self.frontiers = tuple(
-            KeyFrontier(place, schema.columns[place], schema.types[place], rule)
+            KeyFrontier(
+                place,
+                schema.columns[place],
+                schema.types[place],
+                rule,
+                {schema.columns[n]: schema.types[n] for n in rule.per},
+            )
             for place, rule in schema.ordered
         )
 
@@ -288,16 +294,19 @@ class Ingest:
         """What will be known of columns that grow; raises if a row comes later than was declared."""
         followed = []
         for frontier in self.frontiers:
-            keys = table.column(frontier.column).combine_chunks()
+            keys, *values = (
+                table.column(one).combine_chunks() for one in (frontier.column, *frontier.rule.per)
+            )
             refuse_nan(frontier, keys, self.schema.name)
             if kept is not None:
-                keys = keys.filter(pa.array(kept))
-            followed.append(frontier.follow(keys))
+                keys, *values = (one.filter(pa.array(kept)) for one in (keys, *values))
+            followed.append(frontier.follow(keys, values))
             broken = followed[-1].broken
             if len(broken) and self.late == "error":
                 place = int(broken[0])
                 row = place if kept is None else int(np.flatnonzero(kept)[place])
-                raise disorder(frontier, followed[-1], keys, place, self.schema.name, row)
+                per = dict(zip(frontier.per, values, strict=True))
+                raise disorder(frontier, followed[-1], keys, per, place, self.schema.name, row)
         return followed
 
     def _flow(self, ts: NDArray, parts: list[pa.RecordBatch], followed: list[Followed]) -> None:
@@ -323,7 +332,7 @@ class Ingest:
         if rows is not None:
             self.progress.go_on(int(rows.ts[0]))
             for frontier in self.frontiers:
-                frontier.release(rows.length, self._held.column(frontier.column))
+                frontier.release(rows, self._held.runs)
             for start in range(0, rows.length, BATCH_ROWS):
                 self.output.put(rows.slice(start, min(start + BATCH_ROWS, rows.length)))
         self.output.promise(self.watermark)

@@ -12,7 +12,9 @@ class OrderRule:
 
     monitored: that is measured. rows: no key comes more than `size` rows behind one that is not less. within:
     none is more than `size` below the greatest so far, in the column's units, of a TIMESTAMP microseconds.
+    per: the columns of the stream whose values have a sequence each.
     """
 
     kind: Literal["monitored", "rows", "within"]
     size: int | float = 0
+    per: tuple[int, ...] = ()

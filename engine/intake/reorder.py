@@ -8,8 +8,9 @@ are few runs and a row is sorted a logarithmic number of times. Rows of one ts k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.rows.batch import Batch, concatenate
@@ -50,9 +51,10 @@ class Reorder:
         """Of each run."""
         return [run.ts for run in self._runs]
 
-    def column(self, index: int) -> list[pa.Array]:
-        """A column of each run."""
-        return [run.column(index) for run in self._runs]
+    @property
+    def runs(self) -> Sequence[Batch]:
+        """Rows that wait."""
+        return self._runs
 
     @property
     def bytes(self) -> int:

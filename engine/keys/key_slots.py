@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.rows import key_slots as kernels
@@ -83,6 +84,11 @@ class KeySlots:
         """The slots of rows, -1 for keys that have none, written to `slots`."""
         kernels.find_keys(*keys, self._table, self._keys, self._low, self._high, slots)
         return slots
+
+    def fingerprints(self, first: int) -> Keys:
+        """Those of the keys with slots from `first` on, in the order of these."""
+        a, b = np.ascontiguousarray(self._keys[first : self.used].T)
+        return frozen(a), frozen(b), NO_BYTES
 
     def keep_only(self, rows: Sequence[NDArray]) -> None:
         """Forget the keys that none of these rows has; the rows' slots are changed in place."""
@@ -183,19 +189,23 @@ class SlotReader:
         """Those of a batch's rows from `first` on; of the others nothing is gathered."""
         rows = batch.slice(first, batch.length) if first else batch
         arrays = [rows.column(column) for column in self._columns]
-        has_nulls = any(array.null_count for array in arrays)
-        if len(arrays) == 1 and not has_nulls and self._types[0] is not SqlType.VARCHAR:
-            return frozen(encode_values(arrays[0], self._types[0])), NO_INTS, NO_BYTES
-        length = batch.length - first
-        a, b = fingerprint(arrays, self._types, length)
-        null = np.zeros(length if has_nulls and not self._nulls else 0, np.uint8)
-        if len(null):
-            for array in arrays:
-                null |= valid_bytes(array) == 0
-        return frozen(a), frozen(b), frozen(null)
+        return keys_of(arrays, self._types, batch.length - first, self._nulls)
 
     def _check_restored(self) -> None:
         within(self.kept.live, -1, self._slots.used, "slots of rows")
+
+
+def keys_of(arrays: Sequence[pa.Array], types: Sequence[SqlType], rows: int, nulls: bool = False) -> Keys:
+    """Those of rows of some columns; nulls: NULL is a value like any other."""
+    has_nulls = any(array.null_count for array in arrays)
+    if len(arrays) == 1 and not has_nulls and types[0] is not SqlType.VARCHAR:
+        return frozen(encode_values(arrays[0], types[0])), NO_INTS, NO_BYTES
+    a, b = fingerprint(arrays, types, rows)
+    null = np.zeros(rows if has_nulls and not nulls else 0, np.uint8)
+    if len(null):
+        for array in arrays:
+            null |= valid_bytes(array) == 0
+    return frozen(a), frozen(b), frozen(null)
 
 
 def tidy(slots: KeySlots, readers: Sequence[SlotReader]) -> None:

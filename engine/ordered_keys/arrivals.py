@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 
 from penstock.engine.kernels.ordered_keys.order_arrivals import order_arrivals
 
-from .ordered_side import Examined, OrderedSide
+from .frontiers import Frontiers
+from .ordered_side import Examined
 
 
 @dataclass(slots=True)
 class SideArrivals:
-    """Rows of one side that take part, by row: place, key, below which keys rows of this side had gone, and
-    of some other side. And the places of those that lack a key."""
+    """Rows of one side that take part, by row: place, key, numbers (a line per numbering), below which keys
+    rows of this side had gone, and of some other side. And the places of those that lack a key."""
 
     places: NDArray
     codes: NDArray
+    numbers: NDArray
     ts: NDArray
     floors: NDArray
     limits: NDArray
@@ -32,6 +34,12 @@ class SideArrivals:
     second: NDArray
     behind: NDArray
     keyless: NDArray
+    has_cells: bool
+
+    @property
+    def cells(self) -> NDArray:
+        """Which rows can meet at all."""
+        return self.numbers[0]
 
     def floors_of(self, side: int, positions: NDArray) -> NDArray:
         """Below which keys rows of a side had gone when these rows came."""
@@ -49,35 +57,50 @@ class Arrivals:
     frontiers: NDArray
     factors: NDArray
     before: NDArray
-    """Frontiers before all of them."""
+    """Frontiers before all of them, of sides that have one each."""
     now: NDArray
     """And after."""
 
 
-def line_up(sides: Sequence[OrderedSide], examined: Sequence[Examined | None]) -> Arrivals:
+def line_up(frontiers: Frontiers, examined: Sequence[Examined | None]) -> Arrivals:
     """What comes, of batches of all sides."""
     rows = [0 if one is None else one.batch.length for one in examined]
     starts = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-    before = np.array([side.reader.now for side in sides], np.int64)
-    read = [side.reader.read(count) for side, count in zip(sides, rows, strict=True)]
-    frontiers, factors = (np.concatenate(values) for values in zip(*read, strict=True))
+    before = np.array([nows[0] for nows in frontiers.nows], np.int64)
+    # 1. which sequences the rows are of
+    numbers = np.zeros((len(frontiers.numberings), int(starts[-1])), np.int64)
+    if frontiers.has_values:
+        for number, (start, one) in enumerate(zip(starts.tolist(), examined, strict=False)):
+            if one is not None:
+                numbers[:, start + one.there] = frontiers.numbers(number, one.keys, len(one.there))
+    read = [frontiers.read(number, count) for number, count in enumerate(rows)]
+    own, after, factors = (
+        np.concatenate([getattr(one, name) for one in read]) for name in ("sequences", "frontiers", "factors")
+    )
+    # 2. who comes when
     ts = np.concatenate([np.empty(0, np.int64), *(one.batch.ts for one in examined if one is not None)])
-    now = before.copy()
-    lowest, second, behind, places = np.empty((4, len(ts)), np.int64)
-    order_arrivals(ts, starts, frontiers, now, lowest, second, behind, places)
+    found = np.empty((4, len(ts)), np.int64)
+    nows, begins = frontiers.side_by_side()
+    order_arrivals(
+        ts, starts, after, own, numbers, np.array(frontiers.of_side, np.int64), begins, nows, found
+    )  # fmt: skip
+    lowest, second, behind, places = found
+    frontiers.move_to(nows, begins)
+    # 3. by side
     order = np.empty(len(ts), np.int64)
     order[places] = np.arange(len(ts))
-    owners = np.repeat(np.arange(len(sides)), rows)
-    own = []
+    owners = np.repeat(np.arange(len(rows)), rows)
+    sides = []
     for number, (start, one) in enumerate(zip(starts.tolist(), examined, strict=False)):
         taken = np.empty(0, np.int64) if one is None else start + one.there
         is_behind = behind[taken] == number
         codes = np.empty(0, np.int64) if one is None else one.codes[0]
         keyless = np.empty(0, np.int64) if one is None else start + one.keyless
-        own.append(
+        sides.append(
             SideArrivals(
                 places[taken],
                 codes,
+                numbers[:, taken],
                 ts[taken],
                 np.where(is_behind, second[taken], lowest[taken]),
                 np.where(is_behind, lowest[taken], second[taken]),
@@ -85,6 +108,8 @@ def line_up(sides: Sequence[OrderedSide], examined: Sequence[Examined | None]) -
                 second[taken],
                 behind[taken],
                 places[keyless],
+                frontiers.has_values,
             )
         )
-    return Arrivals(own, ts[order], owners[order], frontiers[order], factors[order], before, now)
+    now = np.array([nows[0] for nows in frontiers.nows], np.int64)
+    return Arrivals(sides, ts[order], owners[order], after[order], factors[order], before, now)

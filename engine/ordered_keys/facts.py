@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from penstock.engine.intake.disorder import write_code
-from penstock.engine.keys.keys import INT_MIN
+from penstock.engine.keys.keys import INT_MAX, INT_MIN
 from penstock.engine.plan.plan import SourceNode
 
 from .ordered_join import OrderedJoin
@@ -44,12 +44,14 @@ def facts_of(results: int, joins: list[OrderedJoin]) -> dict[str, Any]:
 def facts_of_side(join: OrderedJoin, side: OrderedSide) -> dict[str, Any]:
     """k: the factor by which rows go; measured: that of the last rows. Rates are in rows per second."""
     frontier, source = side.reader.frontier, join.node.inputs[side.number]
-    now = side.reader.now
+    nows = side.reader.nows[: len(frontier.sequences)]
+    now = int(nows[nows > INT_MIN].min(initial=INT_MAX)) if frontier.rule.per else side.reader.now
+    now = INT_MIN if now == INT_MAX else now
     return {
         "stream": source.stream if isinstance(source, SourceNode) else "",
         "column": frontier.name,
         "order": frontier.rule.kind,
-        "k": side.reader.factor,
+        "k": side.reader.factor if not frontier.rule.per else frontier.factor,
         "measured_k": frontier.measured,
         "multiplicity": side.multiplicity,
         "rate": frontier.rate,
@@ -58,4 +60,5 @@ def facts_of_side(join: OrderedJoin, side: OrderedSide) -> dict[str, Any]:
         "predicted_rows": join.predicted_rows(side.number),
         "rows": len(side),
         "rows_late_key": side.rows_late,
+        **({"values": frontier.sequences.values} if frontier.rule.per else {}),
     }

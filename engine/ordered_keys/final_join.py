@@ -213,16 +213,16 @@ class FinalJoin(OrderedJoin):
 
     # -- what is known ------------------------------------------------------------------------------
 
-    def _floor(self, number: int) -> int:
-        """All rows with a key below this have been given, or will never be."""
-        return min(side.reader.now for side in self.sides)
+    def _must_pass(self, number: int) -> list[int]:
+        """Of a side's rows that all have passed, all has been given, or never will be."""
+        return list(range(len(self.sides)))
 
     def _check(self) -> None:
         super()._check()
         for number in GIVEN_ALONE[self.node.kind]:
             side = self.sides[number]
-            waits = side.codes_of(side.without_partner(None, side.tail))
-            assert bool((waits >= side.floor).all()), "a row without a partner that was not given"
+            waits = side.without_partner(None, side.tail) - side.tail
+            assert bool(side.rows_ahead[waits].all()), "a row without a partner that was not given"
 
     def _check_restored(self) -> None:
         super()._check_restored()

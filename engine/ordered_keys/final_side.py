@@ -19,18 +19,27 @@ from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.types import SqlType
 
+from .frontiers import Frontiers
 from .ordered_side import Examined, OrderedSide
 
 
 class FinalSide(OrderedSide):
     """See the module's text."""
 
-    def __init__(self, number: int, node: SideNode, types: Sequence[SqlType], reader: KeyReader) -> None:
-        super().__init__(number, node, types, reader)
+    def __init__(
+        self,
+        number: int,
+        node: SideNode,
+        types: Sequence[SqlType],
+        reader: KeyReader,
+        frontiers: Frontiers,
+        by_key: bool,
+    ) -> None:
+        super().__init__(number, node, types, reader, frontiers, by_key)
         self._settled = RowBuffer("uint8")
 
-    def arrive(self, examined: Examined | None, kept: NDArray) -> None:
-        super().arrive(examined, kept)
+    def arrive(self, examined: Examined | None, kept: NDArray, numbers: NDArray) -> None:
+        super().arrive(examined, kept, numbers)
         self._settled.append(np.zeros(self.end - self.first_row, np.uint8))
 
     def settle(self, rows: NDArray) -> None:

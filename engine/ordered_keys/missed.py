@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.engine.kernels.ordered_keys.too_late import came_too_late
+from penstock.engine.keys.keys import combine
 
-from .arrivals import Arrivals
+from .arrivals import Arrivals, SideArrivals
 from .ordered_side import OrderedSide
 from .paper_buffer import Held
 
@@ -35,13 +36,13 @@ class Missed:
         """Rows have arrived and have sought."""
         late = [self._late(side, sides, arrivals, held) for side in sides]
         for side, own in zip(sides, arrivals.sides, strict=True):
-            side.behind.add(own.codes[self._is_behind(side, arrivals, held)])
+            side.behind.add(names_of(own, self._is_behind(side, arrivals, held)))
         for side, positions in zip(sides, late, strict=True):
             if len(positions):
                 self.rows += len(positions)
                 side.rows_late += len(positions)
-                for code in arrivals.sides[side.number].codes[positions].tolist():
-                    self.most += results_of(code, side, sides)
+                for name in names_of(arrivals.sides[side.number], positions).tolist():
+                    self.most += results_of(name, side, sides)
 
     def _is_behind(self, side: OrderedSide, arrivals: Arrivals, held: Sequence[Held] | None) -> NDArray:
         """Rows of which others with their key may not be there any more."""
@@ -73,13 +74,22 @@ class Missed:
         for other in sides:
             if other is not side:
                 theirs = arrivals.sides[other.number]
-                before = np.ascontiguousarray(other.codes.run(other.tail, other.first_row))
+                before = other.codes.run(other.tail, other.first_row)
+                cells = other.numbers[0][: len(before)]
                 until = len(before) + theirs.places.searchsorted(own.places[asked])
+                other.gone.make_room(int(own.cells[asked].max()) + 1)
                 came_too_late(
-                    own.codes[asked], own.floors_of(other.number, asked), until,
-                    np.concatenate([before, theirs.codes]), *other.gone, found,
+                    own.codes[asked], own.cells[asked], own.floors_of(other.number, asked), until,
+                    np.concatenate([before, theirs.codes]), np.concatenate([cells, theirs.cells]),
+                    other.gone.codes, other.gone.known, found,
                 )  # fmt: skip
         return asked[found > 0]
+
+
+def names_of(arrivals: SideArrivals, positions: NDArray) -> NDArray:
+    """Rows with one key have one name, of one cell; others hardly ever."""
+    codes, cells = arrivals.codes[positions], arrivals.cells[positions]
+    return combine([cells, codes]) if arrivals.has_cells else codes
 
 
 def results_of(code: int, side: OrderedSide, sides: Sequence[OrderedSide]) -> int:

@@ -42,6 +42,7 @@ from penstock.engine.selects.select import first_bad_row
 from penstock.engine.views.joined_batch import JoinedColumns
 
 from .arrivals import Arrivals, line_up
+from .frontiers import Frontiers
 from .missed import Missed
 from .ordered_side import Examined, OrderedSide
 from .paper_buffer import Held, held_from
@@ -73,12 +74,16 @@ class OrderedJoin:
         self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
         self.counters = Counters()
         self.node = node
+        key_types = [[key.type for key in side.keys] for side in node.sides]
+        self.frontiers = Frontiers(node.variables, node.per or ((),) * len(queues), key_types, readers)
+        by_key = node.evict == "key"
         self.sides: tuple[OrderedSide, ...] = tuple(
-            self.side_type(number, side, own, reader)
+            self.side_type(number, side, own, reader, self.frontiers, by_key)
             for number, (side, own, reader) in enumerate(zip(node.sides, types, readers, strict=True))
         )
         for side, has in zip(self.sides, has_rows, strict=True):
-            side.lacking = side.reader.frontier.greatest if has else None
+            if has:
+                side.note_lacking()
         self.complete_from: int | None = None
         """From this time on nothing is missed of what came before the join began; None: not yet."""
         self.missed = Missed()
@@ -150,13 +155,13 @@ class OrderedJoin:
 
     def _work(self, examined: Sequence[Examined | None]) -> None:
         """Take rows in, let them find others, and let go what nothing can meet."""
-        arrivals = line_up(self.sides, examined)
+        arrivals = line_up(self.frontiers, examined)
         # 1. store
         by_key = self.node.evict == "key"
         stored = []
         for side, own, one in zip(self.sides, arrivals.sides, examined, strict=True):
             stored.append(np.flatnonzero(own.codes >= own.lowest) if by_key else np.arange(len(own.codes)))
-            side.arrive(one, stored[-1])
+            side.arrive(one, stored[-1], own.numbers)
             self.counters.took(0 if one is None else one.batch.length)
         held = None if by_key else [held_from(side, self.sides, arrivals) for side in self.sides]
         for side in self.sides:
@@ -170,9 +175,9 @@ class OrderedJoin:
             if held is not None:
                 side.let_go_before(held[number].after)
                 continue
-            side.pass_by(own.codes[own.codes < own.lowest])
-            floor = int(np.delete(arrivals.now, number).min())
-            side.let_go(floor, int(arrivals.now.min()), len(arrivals.owners))
+            passed = own.codes < own.lowest
+            side.gone.note(own.cells[passed], own.codes[passed])
+            side.let_go(len(arrivals.owners))
         self._worked_to = max(int(one.batch.ts[-1]) for one in examined if one is not None)
         self._note_complete()
 
@@ -273,25 +278,30 @@ class OrderedJoin:
 
     def _note_complete(self) -> None:
         """Whether all has gone that had come before the join began."""
-        if self.complete_from is None and all(
-            side.lacking is None or side.lacking < self._floor(side.number) for side in self.sides
-        ):
+        if self.complete_from is not None:
+            return
+        for side in self.sides:
+            side.look_for_lacking(self._must_pass(side.number))
+        if all(side.lacking is None for side in self.sides):
             self.complete_from = self._worked_to + 1
 
-    def _floor(self, number: int) -> int:
-        """No row to come on any other side has a key below this."""
-        return min(side.reader.now for side in self.sides if side.number != number)
+    def _must_pass(self, number: int) -> list[int]:
+        """The sides that have passed a row of another one when it lacks nothing more."""
+        return self.frontiers.others(number)
 
     def predicted_rows(self, number: int) -> int:
-        """How many rows of a side the paper's buffer holds now, with rates and lags counted (equation 8)."""
+        """How many rows of a side the paper's buffer holds now, with rates and lags counted (equation 8); one
+        for each sequence."""
         side = self.sides[number]
-        others = [one.reader.now for one in self.sides if one.number != number]
-        return max(1, side.rows_from(min(others)) + side.reader.factor)
+        sequences = len(side.reader.frontier.sequences)
+        return max(1, int(np.count_nonzero(side.rows_ahead)) + sequences * side.reader.factor)
 
     def lag(self, number: int) -> int:
         """How many rows of a side have keys above all that have come of some other side."""
-        tops = [one.reader.frontier.greatest for one in self.sides if one.number != number]
-        return max((self.sides[number].rows_from(top + 1) for top in tops if top is not None), default=0)
+        side = self.sides[number]
+        ahead = side.rows_ahead
+        numbers, codes = side.numbers[:, ahead], side.codes.live[ahead]
+        return max(self.frontiers.ahead_of(other, numbers, codes) for other in self.frontiers.others(number))
 
     def stop(self) -> None:
         """Nobody asks any more."""
@@ -304,9 +314,10 @@ class OrderedJoin:
 
     @property
     def state_bytes(self) -> int:
-        return sum(side.nbytes for side in self.sides)
+        return self.frontiers.nbytes + sum(side.nbytes for side in self.sides)
 
     def _check(self) -> None:
+        self.frontiers._check()
         for side in self.sides:
             side._check()
 

@@ -4,11 +4,11 @@ In:      rows of a stream in time order, and its key frontier after each of them
 Kept:    rows that satisfy the side's predicate and have all keys, as they came: codes of the keys, texts of
          those that are text, the columns that are passed on; an index for each choice of keys that somebody
          looks up.
-Dropped: rows whose key is below `floor`: they count no more and are found no more at once. They lie there
-         until all streams have passed them, this one too, so that it is known how many had one key; memory is
-         given back when more than half of the rows that lie there are of no use.
+Dropped: rows whose key all others have passed: they count no more and are found no more at once. They lie
+         there until all streams have passed them, this one too, so that it is known how many had one key;
+         memory is given back when more than half of the rows that lie there are of no use.
 
-    codes   [ 4  9  3  8  5  9 ]     floor 6:  4, 3 and 5 have gone, three rows are kept
+    codes   [ 4  9  3  8  5  9 ]     others at 6:  4, 3 and 5 have gone, three rows are kept
               .  9  .  8  .  9
 """
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from penstock.engine.expressions.evaluate import evaluate, evaluate_predicate, selected
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.intake.key_frontier import KeyReader
-from penstock.engine.keys.keys import INT_MIN, combine, encode_values
+from penstock.engine.keys.keys import combine, encode_values
 from penstock.engine.keys.verify import keep_equal_texts
 from penstock.engine.many_joins.many_side import Keys, codes_on
 from penstock.engine.plan.plan import SideNode
@@ -35,6 +35,8 @@ from penstock.engine.rows.store import Store, TextColumn, valid_bytes
 from penstock.engine.rows.types import SqlType
 from penstock.engine.views.shelves_view import Stored
 
+from .frontiers import Frontiers
+from .greatest_gone import GreatestGone
 from .late_counts import LateCounts
 
 FEW_ROWS = 256  # are not worth looking through
@@ -63,7 +65,16 @@ class KeptRows:
 class OrderedSide:
     """Looked up by choices of its keys; the first of them grows."""
 
-    def __init__(self, number: int, node: SideNode, types: Sequence[SqlType], reader: KeyReader) -> None:
+    def __init__(
+        self,
+        number: int,
+        node: SideNode,
+        types: Sequence[SqlType],
+        reader: KeyReader,
+        frontiers: Frontiers,
+        by_key: bool,
+    ) -> None:
+        """by_key: rows go when the others have passed their keys, not first in, first out."""
         self.number = number
         self.reader = reader
         """Of the frontier of its stream."""
@@ -72,8 +83,7 @@ class OrderedSide:
         self.text_slots = {place: len(self.key_types) + slot for slot, place in enumerate(texts)}
         self.choices: list[Keys] = []
         """By which keys rows are looked up, in the order of the indexes."""
-        self.floor = INT_MIN
-        """Rows with a key below it have gone."""
+        self.gone = GreatestGone()
         self.multiplicity = 0
         """The most rows with one key that there were at once."""
         self.behind = LateCounts()
@@ -84,20 +94,28 @@ class OrderedSide:
         """The factor of its stream when its rows were last let go, first in, first out."""
         self.first_row = 0
         """The first row of those that came last."""
-        self.lacking: int | None = None
-        """The greatest key of the rows that had come before the join began; None: none had."""
+        self.lacking: tuple[NDArray, NDArray] | None = None
+        """Of the rows that had come before the join began, numbers and greatest keys; None: none had, or
+        nothing is lacking any more."""
+        self._frontiers, self._by_key = frontiers, by_key
         self._node = node
         self._types = [SqlType.BIGINT] * len(self.key_types)
         self._types += [SqlType.VARCHAR] * len(texts)
+        self._types += [SqlType.BIGINT] * (len(frontiers.numberings) if frontiers.has_values else 0)
         self._columns_from = len(self._types)
         self._types += [types[column] for column in node.columns]
-        self._passed = INT_MIN
-        """Rows with a key below it are of no use."""
-        self._gone: int | None = None
-        """The greatest key of rows that are not there any more; None: no row has gone."""
         self._unseen = 0
         """Rows worked since it was last seen which have gone."""
         self.shelf = KeptRows(self._types)
+
+    def note_lacking(self) -> None:
+        """What has come by now came before the join."""
+        self.lacking = self._frontiers.come_before(self.number)
+
+    def look_for_lacking(self, others: Sequence[int]) -> None:
+        """Whether these sides have passed all of that."""
+        if self.lacking is not None and self._frontiers.have_passed(others, self.number, self.lacking):
+            self.lacking = None
 
     # -- what comes ---------------------------------------------------------------------------------
 
@@ -118,8 +136,8 @@ class OrderedSide:
         codes = [encode_values(key, type_) for key, type_ in zip(keys, self.key_types, strict=True)]
         return Examined(batch, there, keys, codes, keyless)
 
-    def arrive(self, examined: Examined | None, kept: NDArray) -> None:
-        """Keep rows of a batch; kept: which of those that take part."""
+    def arrive(self, examined: Examined | None, kept: NDArray, numbers: NDArray) -> None:
+        """Keep rows of a batch; kept: which of those that take part; numbers: of all that do."""
         self.first_row = self.end
         if examined is None or not len(kept):
             return
@@ -128,6 +146,8 @@ class OrderedSide:
         texts = [examined.keys[place] for place in self.text_slots]
         arrays = [pa.array(np.ascontiguousarray(codes[kept])) for codes in examined.codes]
         arrays += texts if all_kept else [text.take(positions) for text in texts]
+        if self._frontiers.has_values:
+            arrays += [pa.array(np.ascontiguousarray(line[kept])) for line in numbers]
         there = examined.there[kept]
         rows = examined.batch
         if len(there) < rows.length:
@@ -154,10 +174,8 @@ class OrderedSide:
 
     # -- what goes ----------------------------------------------------------------------------------
 
-    def let_go(self, floor: int, passed: int, worked: int) -> None:
-        """Rows with a key below `floor` meet nothing any more, those below `passed` are of no use; so many
-        rows were worked since the last time."""
-        self.floor, self._passed = max(self.floor, floor), max(self._passed, passed)
+    def let_go(self, worked: int) -> None:
+        """So many rows of all sides were worked, and frontiers have moved."""
         self._unseen += worked
         if self._unseen >= max(FEW_ROWS, self.end - self.tail):
             self._tidy()
@@ -167,7 +185,7 @@ class OrderedSide:
         self.held_factor = self.reader.factor
         codes = self.codes.run(self.tail, row)
         if len(codes):
-            self._note_gone(codes)
+            self.gone.note(np.zeros(len(codes), np.int64), codes)
             self._drop(row)
 
     def let_all_go(self) -> None:
@@ -175,34 +193,22 @@ class OrderedSide:
         if self.end > self.tail:
             self._drop(self.end)
 
-    def pass_by(self, codes: NDArray) -> None:
-        """Rows with these keys have gone at once."""
-        if len(codes):
-            self._note_gone(codes)
-
-    def _note_gone(self, codes: NDArray) -> None:
-        most = int(codes.max())
-        self._gone = most if self._gone is None else max(self._gone, most)
-
-    @property
-    def gone(self) -> tuple[int, bool]:
-        """The greatest key of rows that are not there any more, if any has gone."""
-        return (0, False) if self._gone is None else (self._gone, True)
-
     def _tidy(self) -> None:
         """Give back the memory of rows that have gone."""
         self._unseen = 0
-        codes = self.codes.live
-        alive = codes >= self._passed
+        codes, numbers = self.codes.live, self.numbers
+        every = range(len(self._frontiers.nows))
+        alive = codes >= self._frontiers.least(every, numbers)
         left = np.flatnonzero(alive)
         if len(left) == len(codes):
             return
         first = int(left[0]) if len(left) else len(codes)
+        is_sparse = 2 * len(left) < len(codes) - first and len(codes) - first > FEW_ROWS
+        goes = np.flatnonzero(~alive) if is_sparse else np.arange(first)
+        self.gone.note(numbers[0][goes], codes[goes])
         if first:
-            self._note_gone(codes[:first])
             self._drop(self.tail + first)
-        if 2 * len(left) < len(codes) - first and len(codes) - first > FEW_ROWS:
-            self._note_gone(codes[first:][~alive[first:]])
+        if is_sparse:
             self._lay_anew(self.tail - first + left)
 
     def _drop(self, row: int) -> None:
@@ -242,17 +248,30 @@ class OrderedSide:
     def end(self) -> int:
         return self.shelf.store.ts.end
 
+    @property
+    def numbers(self) -> NDArray:
+        """Of the rows that are there, a line per numbering."""
+        found = np.zeros((len(self._frontiers.numberings), self.end - self.tail), np.int64)
+        if self._frontiers.has_values:
+            first = self._columns_from - len(found)
+            for line, place in zip(found, range(first, self._columns_from), strict=True):
+                line[:] = codes_on(self.shelf, place).live
+        return found
+
+    @property
+    def rows_ahead(self) -> NDArray:
+        """Which rows the others have not passed yet, all of them."""
+        others = self._frontiers.others(self.number)
+        return self.codes.live >= self._frontiers.least(others, self.numbers)
+
     def __len__(self) -> int:
-        """Rows that some row to come can meet."""
-        return int(np.count_nonzero(self.codes.live >= self.floor))
+        """Rows that some row to come can meet, or that are kept first in, first out."""
+        return int(np.count_nonzero(self.rows_ahead)) if self._by_key else self.end - self.tail
 
     @property
     def nbytes(self) -> int:
-        return self.shelf.store.nbytes + sum(lookup.nbytes for lookup in self.shelf.lookups)
-
-    def rows_from(self, code: int) -> int:
-        """How many rows that are kept have this key or a greater one."""
-        return int(np.count_nonzero(self.codes.live >= max(code, self.floor)))
+        lookups = sum(lookup.nbytes for lookup in self.shelf.lookups)
+        return self.shelf.store.nbytes + lookups + self.gone.nbytes
 
     def view(self, column: int) -> Stored:
         """A column that is passed on, by its place among these."""
@@ -283,7 +302,6 @@ class OrderedSide:
 
     def _check_restored(self) -> None:
         store = self.shelf.store
-        expect(self._passed <= self.floor or self.floor == INT_MIN, "rows that count and are of use")
         expect(len(store.columns) == len(self._types), "the columns of a side")
         expect(len(self.shelf.lookups) in (0, len(self.choices)), "an index for each choice of keys")
         for lookup in self.shelf.lookups:

@@ -40,6 +40,6 @@ def held_from(side: OrderedSide, sides: Sequence[OrderedSide], arrivals: Arrival
         codes, side.first_row - side.tail, np.argsort(codes, kind="stable"), number, side.held_factor,
         arrivals.owners, is_kept, arrivals.frontiers, arrivals.factors, arrivals.before, tails,
     )  # fmt: skip
-    gone, has_gone = side.gone
+    gone, has_gone = int(side.gone.codes[0]), bool(side.gone.known[0])
     most = np.maximum.accumulate(np.concatenate([[gone if has_gone else np.iinfo(np.int64).min], codes]))
     return Held(side.tail + tails, side.tail + int(after), most[tails], (tails > 0) | has_gone)

@@ -119,7 +119,8 @@ class OrderedJoinNode:
     that grows, and all of these are equal. Gives the columns of all sides in order.
 
     variables: as of a join of many streams. ordered: of each stream, the column that grows, by its place in
-    the declaration. evict: when a row goes. key: no row to come can have its key; fifo: as many have come
+    the declaration; per: of each, the variables that are the columns its order is PER, none if it is one
+    sequence. evict: when a row goes. key: no row to come can have its key; fifo: as many have come
     behind it as the paper's buffer holds.
     kind: of two streams also left, full, semi and anti; semi and anti give the columns of the first side. The
     residual, over the columns of both sides, is what else makes rows partners in these.
@@ -132,6 +133,7 @@ class OrderedJoinNode:
     evict: Literal["key", "fifo"] = "key"
     kind: OrderedKind = "inner"
     residual: Expression | None = None
+    per: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,9 +139,8 @@ class FromBinder:
         if written is None:
             unbounded = Window("range", None)
             time_column = stream.time_column
-            return StreamScan(
-                stream.name, alias, unbounded, fields, position, time_column, False, stream.ordered
-            )
+            grows = stream.ordered, stream.per
+            return StreamScan(stream.name, alias, unbounded, fields, position, time_column, False, *grows)
         window = written.window
         if window.partition:
             declared = {column.name.lower(): column.name for column in stream.columns}

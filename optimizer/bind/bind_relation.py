@@ -35,6 +35,7 @@ def _bind_columns(statement: CreateStream | CreateTable) -> tuple[ColumnDef, ...
         message = f"Expected at least one column in `{statement.name}`, found none"
         raise fail(BindError, message, statement.name_position)
     seen: set[str] = set()
+    names = [column.name for column in statement.columns]
     columns: list[ColumnDef] = []
     for column in statement.columns:
         _check_new(column, seen, statement.name)
@@ -42,7 +43,7 @@ def _bind_columns(statement: CreateStream | CreateTable) -> tuple[ColumnDef, ...
         if column.unit is not None and type_ is not SqlType.TIMESTAMP:
             message = f"Expected TIMESTAMP before UNIT, found {type_} in column `{column.name}`"
             raise fail(BindError, message, column.unit_position)
-        columns.append(ColumnDef(column.name, type_, column.unit, bind_order(column, type_)))
+        columns.append(ColumnDef(column.name, type_, column.unit, bind_order(column, type_, names)))
     return tuple(columns)
 
 

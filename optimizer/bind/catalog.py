@@ -47,6 +47,11 @@ class StreamDef:
         """The columns that are declared ORDERED."""
         return tuple(place for place, column in enumerate(self.columns) if column.order is not None)
 
+    @property
+    def per(self) -> tuple[tuple[int, ...], ...]:
+        """Of each of these, the columns that it is PER."""
+        return tuple(column.order.per for column in self.columns if column.order is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class TableDef:

@@ -71,13 +71,23 @@ def said(side: OrderedSide, facts: dict[str, Any]) -> str:
     """What is declared of a side, or measured."""
     frontier = side.reader.frontier
     if frontier.is_declared:
-        return f"ORDERED {write_rule(frontier)}, declared"
-    return f"ORDERED, factor {facts['k']:,} measured"
+        return f"ORDERED {write_rule(frontier)}{per_of(side)}, declared"
+    return f"ORDERED{per_of(side)}, factor {facts['k']:,} measured"
+
+
+def per_of(side: OrderedSide) -> str:
+    """The columns whose values have a sequence each."""
+    names = side.reader.frontier.per
+    if not names:
+        return ""
+    return f" PER {names[0]}" if len(names) == 1 else f" PER ({', '.join(names)})"
 
 
 def counted(facts: dict[str, Any]) -> str:
     found = f"factor {facts['measured_k']:,} measured, " if facts["order"] != "monitored" else ""
     frontier = "none yet" if facts["frontier"] is None else f"at `{facts['frontier']}`"
+    if "values" in facts:
+        frontier = f"of {facts['values']:,} values from {frontier.removeprefix('at ')} on"
     return (
         f"{found}up to {facts['multiplicity']:,} alike, frontier {frontier}, "
         f"{facts['predicted_rows']:,} rows predicted, {facts['rows']:,} held"

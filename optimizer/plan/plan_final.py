@@ -56,7 +56,14 @@ def is_final_join(join: Join) -> bool:
     if join.kind == "inner" or not all(map(is_unbounded, (join.left, join.right))):
         return False
     sides = [side_input(join.left), side_input(join.right)]
-    return ordered_keys(equated(conditions_of(join, sides), sides), sides) is not None
+    found = ordered_keys(equated(conditions_of(join, sides), sides), sides)
+    return found is not None and not any(found.per)
+
+
+def is_per(join: Join) -> bool:
+    """Whether columns that grow would bound it, were they not PER others."""
+    sides = [side_input(join.left), side_input(join.right)]
+    return ordered_keys(equated(conditions_of(join, sides), sides), sides, False) is not None
 
 
 def conditions_of(join: Join, sides: list[SideInput]) -> tuple[Expression, ...]:
@@ -117,8 +124,9 @@ def read(join: Join, sides: list[SideInput]) -> Said:
     starts = starts_of(sides)
     parts = conditions_of(join, sides)
     pairs = equated(parts, sides)
-    ordered = ordered_keys(pairs, sides)
-    assert ordered is not None, "a join that columns bound"
+    found = ordered_keys(pairs, sides)
+    assert found is not None, "a join that columns bound"
+    ordered = found.keys
     variables = [ordered]
     variables += [one for one in variables_of(pairs) if not set(one.items()) & set(ordered.items())]
     served = {(side, expression) for variable in variables for side, expression in variable.items()}

@@ -30,9 +30,9 @@ from penstock.optimizer.tree.logical import (
     streams_of,
 )
 
-from .plan_final import is_final_join
+from .plan_final import is_final_join, is_per
 from .plan_many import MOST_SIDES
-from .plan_ordered import is_ordered, is_unbounded
+from .plan_ordered import is_ordered, is_unbounded, per_alone
 from .plan_streams import is_plain
 
 
@@ -126,6 +126,7 @@ def refuse_cluster(cluster: Cluster) -> None:
         if len(cluster.items) > MOST_SIDES:
             not_yet(f"A join of more than {MOST_SIDES} streams without windows", cluster.position)
         if not is_ordered(cluster):
+            refuse_per(cluster)
             raise no_window(unbounded[0], True)
         return
     for base in bases:
@@ -155,7 +156,21 @@ def refuse_other_join(join: Join) -> None:
         if not base.ordered:
             raise no_window(base, True)
     if not is_final_join(join):
+        if is_per(join):
+            not_yet(f"ORDERED PER column in a {join.kind.upper()} JOIN without windows", join.position)
         raise no_window(scans[0], True)
+
+
+def refuse_per(cluster: Cluster) -> None:
+    """Raises if all but columns is connected that an order is PER."""
+    found = per_alone(cluster)
+    if found is not None:
+        scan, key, alone = found
+        columns = " and ".join(f"`{scan.alias}.{scan.fields[one].name}`" for one in alone)
+        name, per = scan.fields[key].name, ", ".join(scan.fields[one].name for one in scan.per_of(key))
+        name = f"`{scan.alias}.{name}` is ORDERED PER {per}"
+        message = f"Expected equalities of {columns} with all streams, as {name}, found none"
+        raise fail(BindError, message, scan.position, "Or give every stream a window")
 
 
 def name_of(node: Node) -> str:

@@ -1,12 +1,16 @@
 """CREATE STREAM and CREATE TABLE: columns with their types, and a stream's clock.
 
-CREATE STREAM name (column type [UNIT unit] [ORDERED [WITHIN n ROWS | WITHIN n | WITHIN duration]], ...,
+CREATE STREAM name (column type [UNIT unit] [ORDERED [WITHIN n ROWS | WITHIN n | WITHIN duration]
+                                                     [PER column | PER (column, ...)]], ...,
                     WATERMARK FOR column [AS column - duration]
                     [AHEAD AT MOST duration [AFTER n ROWS]], IDLE AFTER duration)
 CREATE TABLE name (column type [UNIT unit], ...)
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.engine.intake.ahead_rule import AheadRule
 from penstock.engine.intake.time_units import UNIT_WORDS, TimeUnit
@@ -181,10 +185,27 @@ def _read_order(reader: TokenReader) -> WrittenOrder | None:
     found = WrittenOrder(position)
     if reader.accept("WITHIN"):
         found = _read_within(reader, found)
-    if reader.word() == "PER":
-        message = "ORDERED PER column, a sequence for each value of another column, is not supported yet"
-        raise fail(UnsupportedError, message, reader.position)
+    if reader.accept("PER"):
+        found = replace(found, per=tuple(_read_per(reader)))
     return found
+
+
+def _read_per(reader: TokenReader) -> Iterator[tuple[str, Position]]:
+    """The columns behind PER: one, or some in brackets."""
+    if reader.type() != "L_PAREN":
+        yield reader.read_name("a column after PER")
+    else:
+        reader.advance()
+        yield reader.read_name("a column after PER")
+        while reader.type() == "COMMA":
+            reader.advance()
+            yield reader.read_name("a column after `,`")
+        if reader.type() != "R_PAREN":
+            raise reader.unexpected("`,` or `)` after the columns of PER")
+        reader.advance()
+    if reader.word() == "IDLE":
+        message = "PER column IDLE AFTER duration is not supported yet"
+        raise fail(UnsupportedError, message, reader.position, "IDLE AFTER behind a comma is of the stream")
 
 
 def _read_within(reader: TokenReader, order: WrittenOrder) -> WrittenOrder:

@@ -29,13 +29,15 @@ class WrittenWindow:
 @dataclass(frozen=True, slots=True)
 class WrittenOrder:
     """ORDERED behind a column. rows: the number before ROWS; keys: a number that stands alone, as written;
-    duration_us: a duration. `position`: of ORDERED; `size_position`: of what stands behind WITHIN."""
+    duration_us: a duration. `position`: of ORDERED; `size_position`: of what stands behind WITHIN.
+    per: the columns behind PER, and where each stands."""
 
     position: Position
     rows: int | None = None
     keys: str | None = None
     duration_us: int | None = None
     size_position: Position | None = None
+    per: tuple[tuple[str, Position], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

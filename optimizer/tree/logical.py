@@ -37,7 +37,7 @@ class Position:
 class StreamScan:
     """All columns of a stream's window; `windowed` is false if none was written and the query needs none.
 
-    `ordered`: the columns that are declared ORDERED."""
+    `ordered`: the columns that are declared ORDERED; `per`: of each, the columns that it is PER."""
 
     stream: str
     alias: str
@@ -47,6 +47,11 @@ class StreamScan:
     time_column: int
     windowed: bool = True
     ordered: tuple[int, ...] = ()
+    per: tuple[tuple[int, ...], ...] = ()
+
+    def per_of(self, column: int) -> tuple[int, ...]:
+        """The columns whose values have a sequence each of a column that is ORDERED."""
+        return self.per[self.ordered.index(column)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ MANY: dict[str, int] = {
     "indexes/ttree.py run_ttree": 16,
     "joins/cells.py add_pairs": 16,
     "joins/query_index.py count_pairs": 12,
-    "ordered_keys/follow_keys.py follow_keys": 16,
     "rows/hash.py run_hash": 13,
     "rows/merge.py merge_pairs": 17,
     "windows/changes.py take_changes": 12,

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ordered_streams import factor_of, frontier_of
 
 from penstock import Engine
-from penstock.engine.intake import key_frontier
+from penstock.engine.intake import key_sequences
 from penstock.engine.intake.key_frontier import KeyFrontier
 from penstock.engine.intake.order_rule import OrderRule
 from penstock.engine.keys.keys import INT_MIN
@@ -44,7 +44,7 @@ def virtual(keys: list[int], key: int) -> tuple[int, int]:
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is measured counts from the first row on."""
-    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
+    monkeypatch.setattr(key_sequences, "WARM_ROWS", 0)
 
 
 @pytest.mark.usefixtures("cold")
@@ -100,9 +100,9 @@ def test_rows_that_break_what_was_declared(keys: list[int | None], size: int, st
 
 
 def test_the_factor_rises_at_once_and_falls_with_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_frontier, "STEP_ROWS", 1)
-    monkeypatch.setattr(key_frontier, "STEPS", 5)
-    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
+    monkeypatch.setattr(key_sequences, "STEP_ROWS", 1)
+    monkeypatch.setattr(key_sequences, "STEPS", 5)
+    monkeypatch.setattr(key_sequences, "WARM_ROWS", 0)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     arrive(frontier, [1, 2, 3, 4])
     assert (frontier.measured, frontier.now) == (0, 5)
@@ -115,7 +115,7 @@ def test_the_factor_rises_at_once_and_falls_with_the_window(monkeypatch: pytest.
 
 
 def test_nothing_is_said_before_there_was_something_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_frontier, "WARM_ROWS", 4)
+    monkeypatch.setattr(key_sequences, "WARM_ROWS", 4)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     arrive(frontier, [1, 3, 2])
     assert (frontier.measured, frontier.now) == (1, INT_MIN)
@@ -132,16 +132,16 @@ def test_factors_of_many_rows(reach: int) -> None:
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     for end in range(1_000, 9_000, 1_000):
         arrive(frontier, keys[end - 1_000 : end].tolist())
-        begin = max(0, end - key_frontier.STEPS * key_frontier.STEP_ROWS)
+        begin = max(0, end - key_sequences.STEPS * key_sequences.STEP_ROWS)
         assert frontier.measured == behind[begin:end].max()
 
 
 def test_records_that_lie_far_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_frontier, "REACH_ROWS", 100)
+    monkeypatch.setattr(key_sequences, "REACH_ROWS", 100)
     frontier = KeyFrontier(0, "k", SqlType.BIGINT, OrderRule("monitored"))
     for start in range(0, 10_000, 100):
         arrive(frontier, list(range(start, start + 100)))
-    assert len(frontier._records) < 1_000
+    assert len(frontier.sequences._records) < 1_000
     arrive(frontier, [0])
     assert frontier.measured >= 99
 

@@ -19,7 +19,7 @@ from ordered_streams import Arrival, Model, draw_arrivals, factor_of, full_join,
 
 from penstock import Engine, Query
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
-from penstock.engine.intake import key_frontier
+from penstock.engine.intake import key_sequences
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 
 NAMES = "abcde"
@@ -143,7 +143,7 @@ def test_a_factor_that_is_too_small(seed: int, less: int) -> None:
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that is measured counts from the first row on."""
-    monkeypatch.setattr(key_frontier, "WARM_ROWS", 0)
+    monkeypatch.setattr(key_sequences, "WARM_ROWS", 0)
 
 
 @pytest.mark.usefixtures("cold")

@@ -52,11 +52,6 @@ def engine() -> Engine:
         ),
         ("x TIMESTAMP ORDERED WITHIN -5 SECONDS", "Expected a duration of 0 or more, found `-5 SECONDS`"),
         ("x BIGINT ORDERED WITHIN", "Expected `n ROWS`, a number or a duration after WITHIN, found `,`"),
-        (
-            "x BIGINT ORDERED PER y",
-            "ORDERED PER column, a sequence for each value",
-        ),
-        ("x BIGINT ORDERED WITHIN 3 ROWS PER y", "ORDERED PER column"),
     ],
 )
 def test_what_is_refused_of_a_column(column: str, message: str) -> None:

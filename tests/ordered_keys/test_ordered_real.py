@@ -11,7 +11,7 @@ import pytest
 from ordered_streams import factor_of
 
 from penstock import Engine
-from penstock.engine.intake import key_frontier
+from penstock.engine.intake import key_sequences
 
 DEVICES = {"a": "dev_15", "b": "dev_7", "c": "dev_2"}
 
@@ -45,11 +45,11 @@ def test_real_disorder(evict: str, peaks: list[int], real_data: Path) -> None:
     assert most == peaks
 
 
-@pytest.mark.parametrize(("warm", "results"), [(0, 1_197), (key_frontier.WARM_ROWS, 1_200)])
+@pytest.mark.parametrize(("warm", "results"), [(0, 1_197), (key_sequences.WARM_ROWS, 1_200)])
 def test_real_disorder_that_is_measured(
     warm: int, results: int, monkeypatch: pytest.MonkeyPatch, real_data: Path
 ) -> None:
-    monkeypatch.setattr(key_frontier, "WARM_ROWS", warm)
+    monkeypatch.setattr(key_sequences, "WARM_ROWS", warm)
     come = arrivals(real_data)
     engine = Engine()
     for name in DEVICES:

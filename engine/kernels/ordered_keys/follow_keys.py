@@ -1,4 +1,13 @@
-"""How far out of order the keys of a stream come, and which can still come, row by row."""
+"""How far out of order the keys of a stream come, and which can still come, row by row.
+
+A stream is one sequence of keys, or has one for each value of some columns. A sequence is a line of numbers:
+
+    COME       rows of it so far
+    FIRST END  where its records stand in the pool: the rows at which its running maximum rose, and their keys
+    ROOM       where the room for its records ends
+    AT         the last of its records whose key no row to come can have; FIRST - 1: there is none
+    FRONTIER   the least key that can still come
+"""
 
 from __future__ import annotations
 
@@ -8,9 +17,13 @@ from numpy.typing import NDArray
 from penstock.engine.kernels.base.jit import expand, kernel, part
 
 LAST_CODE = (1 << 63) - 1
+NONE = -(1 << 63)  # no key so far
 
+COME, FIRST, END, ROOM, AT, FRONTIER = range(6)
+LINE = 6
 
 NEAR = 512  # records among which one is mostly found
+LEAST_ROOM = 8  # records
 
 
 @expand
@@ -47,46 +60,80 @@ def last_up_to(records, place, first, end):  # type: ignore[no-untyped-def]
     return low - 1
 
 
+@part
+def write_line(lines, sequence, come, first, end, room, at, frontier):  # type: ignore[no-untyped-def]
+    lines[sequence, COME] = come
+    lines[sequence, FIRST] = first
+    lines[sequence, END] = end
+    lines[sequence, ROOM] = room
+    lines[sequence, AT] = at
+    lines[sequence, FRONTIER] = frontier
+
+
 @kernel
 def follow_keys(
-    codes: NDArray,
-    valid: NDArray,
-    come: int,
+    rows: tuple[NDArray, NDArray, NDArray],
+    row: int,
+    lines: NDArray,
+    peaks: NDArray,
     records: NDArray,
     record_codes: NDArray,
-    first: int,
-    end: int,
-    at: int,
-    peaks: NDArray,
-    step: int,
-    declared: int,
-    warm: int,
-    reach: int,
-    frontier: int,
-    frontiers: NDArray,
-    factors: NDArray,
-) -> tuple[int, int, int, int]:
-    """Fill in, after each row, the factor and the least code that can still come.
+    pool: int,
+    rule: tuple[int, int, int, int],
+    found: NDArray,
+) -> tuple[int, int]:
+    """Fill in, for rows from `row` on, the factor and the least code that can still come.
 
-    codes: int64, NULL where valid (uint8) is 0; come: rows before these. records, record_codes: int64, where
-    the running maximum rose, at [first, end), with room for all rows; `at`: the last of them whose code no
-    row to come can have, first - 1 if there is none. peaks: int64, how far behind the first that is not less
-    a row came at most, of `step` rows each, the last so many steps in turn; written. declared: the factor,
-    -1: the greatest of these. Before `warm` rows have come nothing is known of what can still come. Records
-    are kept for `reach` rows. Writes frontiers and factors (int64 per row). Returns first, end, at, frontier.
+    rows: codes, int64, NULL where valid, uint8, is 0; and the line of each row's sequence, int64, -1: it has
+    none. rule: step, declared, warm, reach. lines, peaks: int64, a line per sequence, written; peaks: how far
+    behind the first that is not less a row came at most, of `step` rows each, the last so many steps in turn.
+    records, record_codes: the pool, int64, of which `pool` are in use. declared: the factor, -1: the greatest
+    of the peaks. Before `warm` rows of a sequence have come nothing is known of what can still come. Records
+    are kept for `reach` rows. Writes found, four lines of int64 per row: the frontiers of its sequence before
+    the row and after it, the greatest code before it, the factor. Returns the row to go on with (one for
+    which the pool has no room, or the number of rows), and how much of the pool is in use.
 
     Few rows come further behind than all before them in their step. That is seen at the record which lies so
     far behind, `edge`; only then it is looked for how far it is.
     """
-    most = peaks.max()
-    slot = (come // step) % len(peaks)
-    edge = last_up_to(records, come - peaks[slot], first, end)
-    for row in range(len(codes)):
+    codes, valid, sequences = rows
+    step, declared, warm, reach = rule
+    befores, frontiers, tops, factors = found[0], found[1], found[2], found[3]
+    sequence = come = first = end = room = at = frontier = most = slot = edge = -1
+    while row < len(codes):
+        if sequences[row] < 0:
+            befores[row] = frontiers[row] = tops[row] = NONE
+            factors[row] = 0
+            row += 1
+            continue
+        if sequences[row] != sequence:
+            if sequence >= 0:
+                write_line(lines, sequence, come, first, end, room, at, frontier)
+            sequence = sequences[row]
+            come, first, end = lines[sequence, COME], lines[sequence, FIRST], lines[sequence, END]
+            room, at, frontier = lines[sequence, ROOM], lines[sequence, AT], lines[sequence, FRONTIER]
+            most = peaks[sequence].max()
+            slot = (come // step) % peaks.shape[1]
+            edge = last_up_to(records, come - peaks[sequence, slot], first, end)
+        if end == room:  # its records move to where there is room for twice as many
+            live = end - first
+            size = max(LEAST_ROOM, 2 * live)
+            if pool + size > len(records):
+                break
+            for place in range(live):
+                records[pool + place] = records[first + place]
+                record_codes[pool + place] = record_codes[first + place]
+            at += pool - first
+            edge += pool - first
+            first, end, room = pool, pool + live, pool + size
+            pool += size
         if come % step == 0:
-            slot = (come // step) % len(peaks)
-            peaks[slot] = 0
-            most = peaks.max()
+            slot = (come // step) % peaks.shape[1]
+            peaks[sequence, slot] = 0
+            most = peaks[sequence].max()
         come += 1
+        befores[row] = frontier
+        tops[row] = record_codes[end - 1] if end > first else NONE
         if valid[row]:
             code = codes[row]
             if end == first or code > record_codes[end - 1]:
@@ -94,13 +141,13 @@ def follow_keys(
                 record_codes[end] = code
                 end += 1
             else:
-                while edge + 1 < end and records[edge + 1] < come - peaks[slot]:
+                while edge + 1 < end and records[edge + 1] < come - peaks[sequence, slot]:
                     edge += 1
                 if edge >= first and code <= record_codes[edge]:
-                    found = first_at_least(record_codes, code, first, edge + 1)
-                    peaks[slot] = come - records[found]
-                    most = max(most, peaks[slot])
-                    edge = found - 1
+                    passed = first_at_least(record_codes, code, first, edge + 1)
+                    peaks[sequence, slot] = come - records[passed]
+                    most = max(most, peaks[sequence, slot])
+                    edge = passed - 1
         factor = declared if declared >= 0 else most
         while come >= warm and at + 1 < end and records[at + 1] <= come - factor:
             at += 1
@@ -109,4 +156,28 @@ def follow_keys(
             first += 1
         frontiers[row] = frontier
         factors[row] = factor
-    return first, end, at, frontier
+        row += 1
+    if sequence >= 0:
+        write_line(lines, sequence, come, first, end, room, at, frontier)
+    return row, pool
+
+
+@kernel
+def move_records(
+    lines: NDArray, records: NDArray, record_codes: NDArray, to_records: NDArray, to_codes: NDArray
+) -> int:
+    """Put the records of all sequences side by side into a new pool; returns how much of that is in use.
+
+    lines: int64, written; the arrays of the pools: int64, the new ones with room for all records.
+    """
+    used = 0
+    for sequence in range(len(lines)):
+        first, live = lines[sequence, FIRST], lines[sequence, END] - lines[sequence, FIRST]
+        for place in range(live):
+            to_records[used + place] = records[first + place]
+            to_codes[used + place] = record_codes[first + place]
+        lines[sequence, AT] += used - first
+        lines[sequence, FIRST] = used
+        used += live
+        lines[sequence, END] = lines[sequence, ROOM] = used
+    return used
