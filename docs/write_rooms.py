@@ -48,7 +48,7 @@ def rooms_of(folder: str) -> list[str]:
     (found,) = (
         contract["layers"]
         for contract in settings["tool"]["importlinter"]["contracts"]
-        if contract["containers"] == [container]
+        if contract.get("containers") == [container]
     )
     return list(reversed(found))
 

@@ -227,7 +227,7 @@ class Adapter:
         engine, pipeline = self._engine, query._pipeline
         if pipeline.error is not None:
             return
-        approach = choose_expiry(pipeline, engine._weights)
+        approach = choose_expiry(pipeline.facts().shown, engine._weights)
         if approach == pipeline.approach or engine._runtime.is_replanned(query.name):
             return
         alone = engine._plan(query._bound, query._counting, query.name, approach, query._forced)

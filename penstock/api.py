@@ -328,7 +328,7 @@ class Engine:
     @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
-        from penstock.engine.running.waiting import find_waiting
+        from penstock.engine.running.facts import find_waiting
         from penstock.optimizer.explain.description import write_json, write_tree
         from penstock.optimizer.explain.explain import Explainer
         from penstock.optimizer.explain.explain_sharing import SharedJoins
@@ -338,7 +338,7 @@ class Engine:
         queries = [
             explainer.query(
                 query._bound,
-                query._pipeline,
+                query._pipeline.facts(),
                 query.complete_from,
                 query._how(),
                 self._adapter.shown(query) if analyze else {},

@@ -14,9 +14,9 @@ from penstock.engine.intake.key_frontier import KeyFrontier
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.results.sink import Sink
+from penstock.engine.running.facts import find_waiting
 from penstock.engine.running.pipeline import Pipeline
 from penstock.engine.running.runtime import Runtime
-from penstock.engine.running.waiting import find_waiting
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:

@@ -36,8 +36,8 @@ from penstock.engine.rows.errors import HopsError
 from penstock.engine.rows.hops import Hops
 
 from .end_of_input import longest_window, streams_in
+from .facts import waiting_batches
 from .pipeline import Pipeline
-from .waiting import waiting_batches
 
 MOST_HOPS = 1_000_000
 

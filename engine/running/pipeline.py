@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.engine.panes.pane_member import PaneMember
     from penstock.engine.windows.window_store import WindowStore
 
+    from .facts import QueryFacts
+
 
 @dataclass(eq=False)
 class SubPlan:
@@ -135,6 +137,16 @@ class Pipeline(SubPlan):
 
         operators = [one for part in self.everything for one in part.own_operators]
         return [one for one in operators if isinstance(one, OrderedJoin)]
+
+    def facts(self) -> QueryFacts:
+        """What it says of itself."""
+        from .facts import facts_of_query
+
+        return facts_of_query(self)
+
+    def first_hop(self) -> int | None:
+        """The first time that there is an answer at, as far as that is known."""
+        return self.sink.begins()
 
     @property
     def count(self) -> int:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from penstock.engine.chain.ordered_union import OrderedUnion
 from penstock.engine.expressions.expression import Expression
+from penstock.engine.join_forms.facts import work_of_join
 from penstock.engine.join_forms.shared_join import SharedJoin
-from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
     CommonJoin,
@@ -36,8 +35,7 @@ from penstock.engine.plan.plan import (
 from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.write_times import write_duration
-from penstock.engine.running.pipeline import Pipeline, SubPlan
-from penstock.engine.running.waiting import NOTHING, Waiting
+from penstock.engine.running.facts import NOTHING, PlanFacts, QueryFacts, Waiting
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.statistics import (
     JoinEstimate,
@@ -85,7 +83,7 @@ class Explainer:
     def query(
         self,
         query: Query,
-        pipeline: Pipeline,
+        at_work: QueryFacts,
         exact_from: datetime.datetime | None,
         decided: HoppingPlan | None = None,
         shown: Mapping[str, Assigned] | None = None,
@@ -99,33 +97,34 @@ class Explainer:
         forced. forced: what this query forces and others do not.
         """
         numbers = itertools.count()
-        plan = self._node(pipeline.plan, pipeline, numbers, 0, pipeline)
+        facts = at_work.shown
+        plan = self._node(facts.plan, facts, numbers, 0, at_work.name)
         names = [one.name for one in query.fields]
-        if isinstance(pipeline.plan, SelectNode) and pipeline.plan.outputs:
-            outputs = shown_outputs(pipeline.plan.outputs, names)
+        if isinstance(facts.plan, SelectNode) and facts.plan.outputs:
+            outputs = shown_outputs(facts.plan.outputs, names)
             plan.retitle(f"Select {shorten(outputs)}")
             plan.data["outputs"] = outputs
         hop = "" if query.hop is None else f"  HOP BY {write_duration(query.hop.size_us)}"
-        top = Description(f"{pipeline.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
-        top.data.update({"query": pipeline.name, "emit": query.emit, "sql": query.sql, "columns": names})
-        if any(isinstance(node, IncrementalNode) for node in plan_nodes(pipeline.plan)):
-            self._expiry(top, pipeline, expiry == "auto")
+        top = Description(f"{at_work.name}{hop}  EMIT {query.emit.upper()}", below=[plan])
+        top.data.update({"query": at_work.name, "emit": query.emit, "sql": query.sql, "columns": names})
+        if any(isinstance(node, IncrementalNode) for node in plan_nodes(facts.plan)):
+            self._expiry(top, facts, expiry == "auto")
         if forced:
             top.lines.append("forced: " + ", ".join(f"{name} {value}" for name, value in forced.items()))
             top.data["forced"] = dict(forced)
         if decided is not None:
             explain_hopping(top, decided, shown or {})
-        if pipeline.error is not None:
-            top.lines.append(f"stopped: {pipeline.error}")
-            top.data["error"] = str(pipeline.error)
+        if at_work.error is not None:
+            top.lines.append(f"stopped: {at_work.error}")
+            top.data["error"] = at_work.error
         if exact_from is not None:
             moment = exact_from.replace(tzinfo=None)
             known = None if moment == datetime.datetime.max else moment.isoformat(sep=" ")
             top.lines.append("not yet exact" if known is None else f"exact from {known}")
             top.data["exact_from"] = known
         if self._analyze:
-            top.lines.append(f"measured: {pipeline.count:,} results")
-            top.data["results"] = pipeline.count
+            top.lines.append(f"measured: {at_work.count:,} results")
+            top.data["results"] = at_work.count
             top.data["waiting"] = asdict(waiting)
             if waiting.stream is not None:
                 top.lines.append(
@@ -134,34 +133,33 @@ class Explainer:
                 )
         return top
 
-    def _expiry(self, top: Description, pipeline: Pipeline, is_auto: bool) -> None:
+    def _expiry(self, top: Description, facts: PlanFacts, is_auto: bool) -> None:
         """How an incremental query hears of expiry, and what that costs by what its join has shown."""
-        top.data["expiry"] = pipeline.approach
-        top.lines.append(f"expiry {'auto: ' if is_auto else ''}{pipeline.approach}")
-        load = measure_join(pipeline) if is_auto else None
+        top.data["expiry"] = facts.approach
+        top.lines.append(f"expiry {'auto: ' if is_auto else ''}{facts.approach}")
+        load = measure_join(facts) if is_auto else None
         if load is not None and load.pairs >= MIN_PAIRS:
             costs = expiry_costs(load, self._weights)
             shown = ", ".join(f"{name} {cost:.3g} s" for name, cost in costs.items())
             top.lines[-1] += f" (so far {shown} by the cost model)"
             top.data["expiry_costs_s"] = costs
 
-    def _part(self, node: PlanNode, part: SubPlan, first: int, query: Pipeline) -> Description:
+    def _part(self, node: PlanNode, part: PlanFacts, first: int, query: str) -> Description:
         """What a query reads that others may read too; first: the number of its root in the query's plan."""
         shown = self._node(node, part, itertools.count(), first, query)
-        others = [one.name for one in part.queries if one is not query]
-        if others:
-            shown.lines.append(f"run once, also for {some_of(others)}")
-            shown.data["shared_with"] = others
+        if part.others:
+            shown.lines.append(f"run once, also for {some_of(part.others)}")
+            shown.data["shared_with"] = list(part.others)
         return shown
 
     def _node(
-        self, node: PlanNode, pipeline: SubPlan, numbers: Iterator[int], first: int, query: Pipeline
+        self, node: PlanNode, facts: PlanFacts, numbers: Iterator[int], first: int, query: str
     ) -> Description:
         number = next(numbers)
-        if number in pipeline.parts:
+        if number in facts.parts:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
-            return self._part(node, pipeline.parts[number], first + number, query)
+            return self._part(node, facts.parts[number], first + number, query)
         match node:
             case SourceNode():
                 shown = Description(f"Stream {node.stream}", data={"node": "Stream", "stream": node.stream})
@@ -187,7 +185,7 @@ class Explainer:
             case TableNode():
                 shown = Description(f"Table {node.table}", data={"node": "Table", "table": node.table})
             case MemberNode():
-                return self._join(node, number, pipeline, numbers)
+                return self._join(node, number, facts, numbers)
             case JoinNode() | ManyJoinNode():
                 raise AssertionError("joins are run by groups")
             case HopAnswerNode():
@@ -195,50 +193,35 @@ class Explainer:
                     "HopAnswer", ["the whole answer at every boundary"], data={"node": "HopAnswer"}
                 )
             case PaneAggregateNode():
-                title, lines, data = describe_panes(node, *pipeline.panes[number])
+                title, lines, data = describe_panes(node, facts.panes[number])
                 shown = Description(title, lines, data=data)
             case StoredWindowNode():
-                title, lines, data = describe_window(node, *pipeline.windows[number], query.name)
+                title, lines, data = describe_window(node, facts.windows[number], query)
                 shown = Description(title, lines, data=data)
             case OrderedJoinNode():
-                from penstock.engine.ordered_keys.ordered_join import OrderedJoin
-
                 from .explain_ordered import describe_ordered
 
-                join = pipeline.operators[number]
-                assert isinstance(join, OrderedJoin), "what runs a join without windows"
-                title, lines, data = describe_ordered(node, join, self._analyze)
+                title, lines, data = describe_ordered(node, facts.ordered[number], self._analyze)
                 shown = Description(title, lines, data=data)
             case _:
-                title, lines, data = describe_incremental(node, pipeline.approach)
+                title, lines, data = describe_incremental(node, facts.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
-        operator = pipeline.operators.get(number)
-        if number in pipeline.panes:
-            operator = pipeline.panes[number][0]
-        if number in pipeline.windows:
-            operator = pipeline.windows[number][0]
-        if operator is None and number in pipeline.shares and len(pipeline.shares[number][0].members) == 1:
-            operator = pipeline.shares[number][0]  # it could be others', too, but is not
-        if self._analyze and operator is not None:
-            counters = operator.counters
+        work = facts.work_at(number)
+        if self._analyze and work is not None:
             if isinstance(node, IncrementalNode | OrderedJoinNode | PaneAggregateNode):
-                shown.lines.append(
-                    f"measured: state {operator.state_rows:,} rows, {operator.state_bytes:,} bytes"
-                )
-            shown.lines.append(measured_line(counters.rows_in, counters.rows_out, counters.busy_s))
+                shown.lines.append(f"measured: state {work.state_rows:,} rows, {work.state_bytes:,} bytes")
+            shown.lines.append(measured_line(work.rows_in, work.rows_out, work.busy_s))
             shown.data["measured"] = {
-                "rows_in": counters.rows_in,
-                "rows_out": counters.rows_out,
-                "busy_s": counters.busy_s,
+                "rows_in": work.rows_in,
+                "rows_out": work.rows_out,
+                "busy_s": work.busy_s,
             }
-        shown.below.extend(self._node(part, pipeline, numbers, first, query) for part in plan_inputs(node))
+        shown.below.extend(self._node(part, facts, numbers, first, query) for part in plan_inputs(node))
         return shown
 
-    def _join(
-        self, member: MemberNode, number: int, pipeline: SubPlan, numbers: Iterator[int]
-    ) -> Description:
-        shared_join, share = pipeline.joins[number]
+    def _join(self, member: MemberNode, number: int, facts: PlanFacts, numbers: Iterator[int]) -> Description:
+        shared_join, share = facts.joins[number]
         shared = len(shared_join.members) > 1 or (
             bool(shared_join.members) and share not in shared_join.members
         )
@@ -301,7 +284,7 @@ class Explainer:
         self, shown: Description, shared_join: SharedJoin, sides: Sequence[Side], expected: JoinEstimate
     ) -> None:
         left, right = sides
-        done = work_of(shared_join)
+        done = work_of_join(shared_join)
         shown.lines.append(measured_line(done.rows_in, done.rows_out, done.busy_s))
         shown.lines.append(
             f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes "
@@ -336,30 +319,6 @@ class Explainer:
                 "cost_cores_model": cost,
                 "cost_cores_used": used,
             }
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What the operators of a join have done together; rows_out: pairs given to queries."""
-
-    rows_in: int
-    rows_out: int
-    busy_s: float
-    state_rows: int
-    state_bytes: int
-
-
-def work_of(shared_join: SharedJoin) -> Done:
-    """What a join has done so far, whatever its form."""
-    shared_join.form.settle()
-    operators = shared_join.form.operators
-    return Done(
-        operators[0].counters.rows_in,
-        sum(one.counters.rows_out for one in operators if isinstance(one, WindowJoin | OrderedUnion)),
-        sum(one.counters.busy_s for one in operators),
-        sum(one.state_rows for one in operators),
-        sum(one.state_bytes for one in operators),
-    )
 
 
 def span_s(left: Side, right: Side) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.panes.pane_aggregate import PaneAggregate
-from penstock.engine.panes.pane_member import PaneMember
+from penstock.engine.panes.facts import PaneFacts
 from penstock.engine.plan.plan import PaneAggregateNode
 from penstock.engine.rows.write_times import write_duration
 
@@ -13,9 +12,7 @@ from .explain_changes import mode_line
 from .explain_text import some_of
 
 
-def describe_panes(
-    node: PaneAggregateNode, panes: PaneAggregate, member: PaneMember
-) -> tuple[str, list[str], dict[str, Any]]:
+def describe_panes(node: PaneAggregateNode, facts: PaneFacts) -> tuple[str, list[str], dict[str, Any]]:
     """Title, lines and data of a query's share in an aggregate by panes."""
     count = len(node.common.keys)
     keys, calls = node.names[:count], node.names[count:]
@@ -23,11 +20,10 @@ def describe_panes(
     lines = [f"from panes of [RANGE {write_duration(node.size)}]"]
     if node.common.predicate is not None:
         lines.append(f"where {node.common.predicate}")
-    groups = f" of {panes.panes.slots.used:,} groups" if keys else ""
-    lines.append(f"panes: {panes.panes.count:,}{groups}")
+    groups = f" of {facts.groups:,} groups" if keys else ""
+    lines.append(f"panes: {facts.panes:,}{groups}")
     if node.label:
         lines.insert(0, mode_line(node.label))
-    others = list(dict.fromkeys(one.query for one in panes.members if one is not member))
     data: dict[str, Any] = {
         "node": "PaneAggregate",
         "keys": list(keys),
@@ -35,13 +31,13 @@ def describe_panes(
         "window_us": node.size,
         "emit": node.emit,
         "predicate": None if node.common.predicate is None else str(node.common.predicate),
-        "panes": panes.panes.count,
-        "groups": panes.panes.slots.used,
+        "panes": facts.panes,
+        "groups": facts.groups,
         "state_bounded": True,
     }
     if node.label:
         data["operator"], data["mode"] = node.label.rsplit(" ", 1)
-    if others:
-        lines.append(f"panes kept once, also for {some_of(others)}")
-        data["shared_with"] = others
+    if facts.others:
+        lines.append(f"panes kept once, also for {some_of(facts.others)}")
+        data["shared_with"] = list(facts.others)
     return f"PaneAggregate {', '.join(calls)}{by}", lines, data

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from penstock.engine.chain.chain import ChainGroup
+from penstock.engine.join_forms.facts import work_of_join
 from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
@@ -44,7 +45,7 @@ from penstock.optimizer.share.sharing_words import (
 from penstock.optimizer.share.workload import IndependentShares, Probed, Workload
 
 from .description import Description, measured_line
-from .explain import condition_text, cost_line, keys_text, span_s, work_of
+from .explain import condition_text, cost_line, keys_text, span_s
 from .explain_many import ManyExplainer
 from .explain_slices import parts_of, slice_table, slices_of
 from .explain_text import where_lines
@@ -254,7 +255,7 @@ class SharedJoins:
         costs: dict[str, StrategyCost] | None,
     ) -> None:
         shared_join = layout.shared_join
-        done = work_of(shared_join)
+        done = work_of_join(shared_join)
         pairs = pairs_found(layout)
         by_query: dict[str, int] = {}
         for member in shared_join.members:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.plan.plan import StoredWindowNode
-from penstock.engine.windows.window_member import WindowMember
 
 from .explain_text import some_of, where_lines
 
 if TYPE_CHECKING:
-    from penstock.engine.windows.window_store import WindowStore
+    from penstock.engine.windows.facts import WindowFacts
 
 
 def describe_window(
-    node: StoredWindowNode, store: WindowStore, member: WindowMember, query: str
+    node: StoredWindowNode, facts: WindowFacts, query: str
 ) -> tuple[str, list[str], dict[str, Any]]:
     """Title, lines and data of a query's window."""
     kind = "WholeWindow" if node.whole else "Window"
@@ -28,10 +27,9 @@ def describe_window(
         "predicate": None if node.predicate is None else str(node.predicate),
         "state_bounded": node.window.is_bounded,
     }
-    readers = dict.fromkeys(name for one in store.members if one is not member for name in one.readers)
-    others = [name for name in readers if name != query]
+    others = [name for name in facts.readers if name != query]
     if others:
-        lines.append(f"rows of {store.stream} kept once, also for {some_of(others)}")
+        lines.append(f"rows of {facts.stream} kept once, also for {some_of(others)}")
         data["rows_shared_with"] = others
     if node.label:
         data["operator"], data["mode"] = node.label.rsplit(" ", 1)

@@ -13,17 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.engine.changes.change_join import ChangeJoin
-from penstock.engine.changes.group_by import GroupBy
 from penstock.engine.changes.match_counts import MatchCounts
-from penstock.engine.changes.set_operation import SetOperator
-from penstock.engine.flow.operator import Operator
-from penstock.engine.hopping.whole_join import WholeJoin
-from penstock.engine.panes.pane_member import PaneMember
 from penstock.engine.plan.plan import PlanNode, SelectNode
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.pipeline import SubPlan
-from penstock.engine.windows.window_member import WindowMember
+from penstock.engine.running.facts import PlanFacts
 from penstock.optimizer.plan.modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from penstock.optimizer.plan.plan_changes import has_ends
 from penstock.optimizer.tree.logical import Aggregate, Filter, Join, Node, Project, inputs_of
@@ -76,12 +69,12 @@ class Given:
         }
 
 
-def rows_given(pipeline: SubPlan, modes: Mapping[str, Mode]) -> dict[str, Given]:
+def rows_given(facts: PlanFacts, modes: Mapping[str, Mode]) -> dict[str, Given]:
     """By the names of operators; those that cannot be told from others' are not there."""
     found: dict[str, Given] = {}
 
     def visit(
-        part: SubPlan, node: PlanNode, number: int, top: tuple[int, PlanNode] | None, passed: int | None
+        part: PlanFacts, node: PlanNode, number: int, top: tuple[int, PlanNode] | None, passed: int | None
     ) -> int:
         """Look at a node and all below it; the number that follows theirs. passed: by the filter above it."""
         if number in part.parts:
@@ -109,37 +102,29 @@ def rows_given(pipeline: SubPlan, modes: Mapping[str, Mode]) -> dict[str, Given]
             number = visit(part, below, number, top, passed)
         return number
 
-    visit(pipeline, pipeline.plan, 0, None, None)
+    visit(facts, facts.plan, 0, None, None)
     return found
 
 
-def rows_of(part: SubPlan, number: int) -> int | None:
+def rows_of(part: PlanFacts, number: int) -> int | None:
     """Rows that a node of a plan has given."""
-    operator: Operator | None = part.operators.get(number)
-    if operator is not None:
-        return operator.counters.rows_out
-    members: list[PaneMember | WindowMember] = [
-        shares[number][1] for shares in (part.panes, part.windows) if number in shares
-    ]
-    return members[0].found if members else None
+    if number in part.work:
+        return part.work[number].rows_out
+    shared = part.panes.get(number) or part.windows.get(number)
+    return None if shared is None else shared.found
 
 
-def rows_kept(part: SubPlan, number: int) -> int | None:
+def rows_kept(part: PlanFacts, number: int) -> int | None:
     """Rows of a node's answer: the groups of an aggregate, the values of a set operation; None: not known."""
-    operator: Operator | None = part.operators.get(number)
-    if isinstance(operator, GroupBy | SetOperator):
-        return operator.answer_rows
-    says = part.panes[number][1].says if number in part.panes else None
-    return None if says is None else int(says.sum())
+    if number in part.answers:
+        return part.answers[number]
+    return part.panes[number].answer_rows if number in part.panes else None
 
 
-def meetings_of(part: SubPlan, number: int, passed: int | None) -> MatchCounts | None:
+def meetings_of(part: PlanFacts, number: int, passed: int | None) -> MatchCounts | None:
     """What a join has met so far; passed: pairs that satisfy what of its condition is a filter above it."""
-    operator: Operator | None = part.operators.get(number)
-    if not isinstance(operator, ChangeJoin | WholeJoin):
-        return None
-    meetings = operator.meetings
-    return replace(meetings, kept=meetings.kept if passed is None else passed)
+    meetings = part.meetings.get(number)
+    return meetings if meetings is None or passed is None else replace(meetings, kept=passed)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from penstock.engine.intake.ingest import Ingest
 from penstock.engine.rows.hops import Hops
-from penstock.engine.running.pipeline import Pipeline
+from penstock.engine.running.facts import QueryFacts
 from penstock.optimizer.costs.statistics import Rates
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.plan.modes import Form, Mode, operators_of
@@ -31,6 +32,14 @@ BETTER = 0.75  # of what the present modes cost
 LEAST_RATE = 1e-6
 
 
+class AtWork(Protocol):
+    """The query that is looked at."""
+
+    def facts(self) -> QueryFacts: ...
+
+    def first_hop(self) -> int | None: ...
+
+
 @dataclass
 class Watch:
     """What one query had shown when it was last looked at."""
@@ -42,7 +51,7 @@ class Watch:
     every: int = LOOK_HOPS
 
     def look(
-        self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], weights: Weights
+        self, plan: HoppingPlan, pipeline: AtWork, streams: Mapping[str, Ingest], weights: Weights
     ) -> HoppingPlan | None:
         """The plan with other modes; None: the present ones are good, or it is not time to look."""
         hops, last = last_hop(plan.query, pipeline, streams)
@@ -64,7 +73,7 @@ class Watch:
         return with_modes(plan, best, now, pricer)
 
     def shown(
-        self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], weights: Weights
+        self, plan: HoppingPlan, pipeline: AtWork, streams: Mapping[str, Ingest], weights: Weights
     ) -> dict[str, Assigned]:
         """The operators of the plan with what they have shown since the last look, by name."""
         hops, last = last_hop(plan.query, pipeline, streams)
@@ -73,17 +82,17 @@ class Watch:
         estimates = self.estimates(plan, pipeline, streams, last)
         pricer = Pricer(estimates, HoppingCosts(weights), plan.panes)
         now = assign_modes(plan.query.root, pricer, emitted_by(plan.query), plan.modes)
-        known = rows_given(pipeline, modes_of(plan))
+        known = rows_given(pipeline.facts().shown, modes_of(plan))
         named = zip(plan.operators, now.operators(), strict=True)
         return {one.name: shown for one, shown in named if one.name in known}
 
-    def begin(self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], last: int) -> None:
+    def begin(self, plan: HoppingPlan, pipeline: AtWork, streams: Mapping[str, Ingest], last: int) -> None:
         """Measure from this boundary on."""
-        self.since, self.given = last, rows_given(pipeline, modes_of(plan))
+        self.since, self.given = last, rows_given(pipeline.facts().shown, modes_of(plan))
         self.rows_in = {name: one.rows_in for name, one in streams.items()}
 
     def estimates(
-        self, plan: HoppingPlan, pipeline: Pipeline, streams: Mapping[str, Ingest], last: int
+        self, plan: HoppingPlan, pipeline: AtWork, streams: Mapping[str, Ingest], last: int
     ) -> MeasuredEstimates:
         """What was measured since then."""
         query, modes = plan.query, modes_of(plan)
@@ -93,7 +102,7 @@ class Watch:
         for name, one in streams.items():
             came = one.rows_in - self.rows_in.get(name, 0)
             rates.set(name, max(LEAST_RATE, came * 1e6 / (last - self.since)))
-        now = rows_given(pipeline, modes)
+        now = rows_given(pipeline.facts().shown, modes)
         given = {name: one.per_hop(self.given.get(name), hops) for name, one in now.items()}
         kept = {name: one.kept for name, one in now.items() if one.kept is not None}
         nodes = measured_nodes(query.root, given, kept, modes)
@@ -116,12 +125,12 @@ def emitted_by(query: Query) -> Form:
     return "complete" if query.emit == "complete" else "delta"
 
 
-def last_hop(query: Query, pipeline: Pipeline, streams: Mapping[str, Ingest]) -> tuple[Hops, int | None]:
+def last_hop(query: Query, pipeline: AtWork, streams: Mapping[str, Ingest]) -> tuple[Hops, int | None]:
     """The last boundary that is over; None as long as windows are not full, or if they never are."""
     assert query.hop is not None, "a hopping query"
     hops = Hops(query.hop.size_us, query.hop.origin_us)
     scans = [one.node for one in operators_of(query.root) if isinstance(one.node, StreamScan)]
-    first = pipeline.sink.begins()
+    first = pipeline.first_hop()
     if first is None or any(scan.window.size is None or scan.window.kind != "range" for scan in scans):
         return hops, None
     come = min(streams[scan.stream].output.punctuation for scan in scans)

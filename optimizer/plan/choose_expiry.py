@@ -25,7 +25,7 @@ from penstock.engine.plan.plan import (
     StoredWindowNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.pipeline import Pipeline
+from penstock.engine.running.facts import PlanFacts
 from penstock.optimizer.costs.weights import Weights
 
 APPROACHES: dict[str, Approach] = {
@@ -65,38 +65,38 @@ def expiry_costs(load: JoinLoad, weights: Weights) -> dict[Approach, float]:
     }
 
 
-def choose_expiry(pipeline: Pipeline, weights: Weights) -> Approach:
+def choose_expiry(facts: PlanFacts, weights: Weights) -> Approach:
     """The cheaper way for a query at work, or the one it has if that is not clearly dearer."""
-    load = measure_join(pipeline)
-    if load is None or load.pairs < MIN_PAIRS or pipeline.approach not in ("promises", "nta"):
-        return pipeline.approach
+    load = measure_join(facts)
+    if load is None or load.pairs < MIN_PAIRS or facts.approach not in ("promises", "nta"):
+        return facts.approach
     costs = expiry_costs(load, weights)
-    other: Approach = "nta" if pipeline.approach == "promises" else "promises"
-    return other if costs[other] * GAIN < costs[pipeline.approach] else pipeline.approach
+    other: Approach = "nta" if facts.approach == "promises" else "promises"
+    return other if costs[other] * GAIN < costs[facts.approach] else facts.approach
 
 
-def measure_join(pipeline: Pipeline) -> JoinLoad | None:
+def measure_join(facts: PlanFacts) -> JoinLoad | None:
     """The load of a query that reads one inner join of two bounded windows, alone; None for any other."""
-    joins = [node for node in plan_nodes(pipeline.plan) if isinstance(node, LifetimeNode | ChangeJoinNode)]
-    reader = reader_of(pipeline.plan)
+    joins = [node for node in plan_nodes(facts.plan) if isinstance(node, LifetimeNode | ChangeJoinNode)]
+    reader = reader_of(facts.plan)
     if len(joins) != 1 or reader is None or not is_bounded(joins[0]):
         return None
     if isinstance(joins[0], LifetimeNode) and len(joins[0].sizes) > 2:
         return None  # the other plan has joins of pairs
     if isinstance(joins[0], ChangeJoinNode) and joins[0].whole is not None:
         return None  # of whole answers nothing expires
-    for part in pipeline.everything:
-        if part.plan != joins[0] or part is pipeline:
+    for part in facts.everything_below:
+        if part.plan != joins[0]:
             continue
-        if len(part.queries) > 1:
+        if part.others:
             return None  # what others need anyway
-        operator = part.operators[0]
+        work = part.work[0]
         if isinstance(joins[0], ChangeJoinNode):  # of each row and pair, what comes and what leaves
-            return JoinLoad(operator.counters.rows_in / 2, operator.counters.rows_out / 2, reader)
+            return JoinLoad(work.rows_in / 2, work.rows_out / 2, reader)
         group, _ = next(iter(part.joins.values()))
         if len(group.members) > 1:
             return None  # the same
-        return JoinLoad(group.form.operators[0].counters.rows_in, operator.counters.rows_in, reader)
+        return JoinLoad(group.form.operators[0].counters.rows_in, work.rows_in, reader)
     return None
 
 
