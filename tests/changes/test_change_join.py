@@ -295,6 +295,23 @@ def test_a_message_for_each_time_at_which_pairs_leave() -> None:
     assert fold.queue.messages == [5]
 
 
+def test_nothing_is_told_to_have_left_before_all_pairs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs that are withdrawn at 3 would have left at 20; in a later chunk some come at 10 and do."""
+    monkeypatch.setattr(change_join, "CHUNK_ROWS", 2)
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (0,), types=TWO, messages=True))
+    queues[0].put(batch_of(rows(*[(1, 1, 4)] * 3, ets=20), TWO, True))
+    queues[1].put(batch_of(rows((2, 1, 4), (3, -1, 4), (10, 1, 4), ets=30), TWO, True))
+    for queue in queues:
+        queue.promise(50)
+    while fold.step(1000):
+        is_all = len(fold.read()) == 9
+        assert is_all or not fold.queue.messages, "who is told before keeps the pairs of 10"
+    fold.check_order()
+    assert [(row.ts, row.sign) for row in fold.read()] == [(2, 1)] * 3 + [(3, -1)] * 3 + [(10, 1)] * 3
+    assert fold.queue.messages == [20]
+
+
 @pytest.mark.parametrize(("kind", "given_"), [("inner", [(1, 1, 2)]), ("left", [(0, 1, None), (1, 1, 2)])])
 def test_a_residual_that_fails_gives_the_pairs_before_it(kind: JoinKind, given_: list[Any]) -> None:
     """A row of 0 comes at 2: nothing of that instant is known."""
