@@ -163,9 +163,10 @@ class Query:
         joins = [] if self._not_begun else self._pipeline.ordered_joins
         if not joins:
             return 1.0
-        from penstock.engine.ordered_keys.facts import accuracy_of
+        from penstock.engine.ordered_keys.facts import accuracy_of, each_makes
 
-        return accuracy_of(self._pipeline.count, joins)
+        each = each_makes(self._pipeline.plan, self._engine._runtime.tables)
+        return accuracy_of(self._pipeline.count, joins, each)
 
     @turn
     def results(self) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +11,7 @@ from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.hopping.hop_answer import HopAnswer
 from penstock.engine.intake.ingest import Ingest
 from penstock.engine.intake.key_frontier import KeyFrontier
+from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.results.sink import Sink
@@ -36,7 +37,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
                 "processing_time": pipeline.sink.processing_delays.summary(),
             },
             "operators": [operator_stats(operator) for operator in pipeline.all_operators],
-            **oblivious_stats(pipeline),
+            **oblivious_stats(pipeline, runtime.tables),
         }
         for name, pipeline in runtime.pipelines.items()
     }
@@ -94,14 +95,14 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
     return {"streams": streams, "queries": queries, "groups": shared_joins}
 
 
-def oblivious_stats(pipeline: Pipeline) -> dict[str, Any]:
+def oblivious_stats(pipeline: Pipeline, tables: Mapping[str, StaticTable]) -> dict[str, Any]:
     """What is known of a query's joins without windows, if it has any."""
     joins = pipeline.ordered_joins
     if not joins:
         return {}
-    from penstock.engine.ordered_keys.facts import facts_of
+    from penstock.engine.ordered_keys.facts import each_makes, facts_of
 
-    return {"oblivious": facts_of(pipeline.count, joins)}
+    return {"oblivious": facts_of(pipeline.count, joins, each_makes(pipeline.plan, tables))}
 
 
 def stream_stats(ingest: Ingest) -> dict[str, Any]:

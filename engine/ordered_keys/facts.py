@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from penstock.engine.intake.disorder import write_code
+from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.keys.keys import INT_MAX, INT_MIN
-from penstock.engine.plan.plan import SourceNode
+from penstock.engine.plan.plan import PlanNode, SourceNode, TableNode
+from penstock.engine.plan.plan_parts import plan_nodes
 
 from .ordered_join import OrderedJoin
 from .ordered_side import OrderedSide
@@ -16,10 +19,16 @@ FALSE_PER_MISSED = {"inner": 0, "semi": 0, "left": 1, "anti": 1, "full": 2}
 """Rows that were given without a partner and had one, by pairs that were missed."""
 
 
-def accuracy_of(results: int, joins: Collection[OrderedJoin]) -> float:
+def each_makes(plan: PlanNode, tables: Mapping[str, StaticTable]) -> int:
+    """At most so many results are made of one that a join gives: it may meet all rows of the tables above."""
+    read = {node.table for node in plan_nodes(plan) if isinstance(node, TableNode)}
+    return math.prod(max(1, len(tables[table].rows)) for table in read)
+
+
+def accuracy_of(results: int, joins: Collection[OrderedJoin], each: int) -> float:
     """At least this part of what there is was found, and of what was given is true, by how many results there
-    are."""
-    missed, wrong = sum(join.missed.most for join in joins), false_at_most(joins)
+    are. each: so many are made of one that a join gives, at most."""
+    missed, wrong = each * sum(join.missed.most for join in joins), each * false_at_most(joins)
     right = max(0, results - wrong)
     return 1.0 if not missed else right / max(results, right + missed)
 
@@ -29,13 +38,13 @@ def false_at_most(joins: Iterable[OrderedJoin]) -> int:
     return sum(FALSE_PER_MISSED[join.node.kind] * join.missed.most for join in joins)
 
 
-def facts_of(results: int, joins: list[OrderedJoin]) -> dict[str, Any]:
-    """Of the joins of a query with so many results."""
+def facts_of(results: int, joins: list[OrderedJoin], each: int) -> dict[str, Any]:
+    """Of the joins of a query with so many results, at most `each` of them made of one that a join gives."""
     return {
-        "accuracy_at_least": accuracy_of(results, joins),
+        "accuracy_at_least": accuracy_of(results, joins, each),
         "rows_late_key": sum(join.missed.rows for join in joins),
-        "results_missed_at_most": sum(join.missed.most for join in joins),
-        "results_false_at_most": false_at_most(joins),
+        "results_missed_at_most": each * sum(join.missed.most for join in joins),
+        "results_false_at_most": each * false_at_most(joins),
         "evict": joins[0].node.evict,
         "sides": [facts_of_side(join, side) for join in joins for side in join.sides],
     }

@@ -72,6 +72,7 @@ from penstock.optimizer.tree.logical import (
 )
 
 from .plan_many import can_join_many, plan_many
+from .plan_ordered import is_unbounded, plan_ordered
 from .plan_streams import plan_join
 
 if TYPE_CHECKING:
@@ -86,12 +87,14 @@ class ChangesPlan:
     netting: Netting
 
 
-def plan_changes(query: Query, counting: bool, approach: Approach, multiway: bool = True) -> ChangesPlan:
+def plan_changes(
+    query: Query, counting: bool, approach: Approach, multiway: bool = True, evict: str = "key"
+) -> ChangesPlan:
     """The plan of any sliding query; `counting`: only how many changes there are is asked.
 
-    multiway: three or more streams may be joined as one.
+    multiway: three or more streams may be joined as one. evict: when rows of joins without windows go.
     """
-    planner = ChangesPlanner(approach, None, multiway and approach != "nta")
+    planner = ChangesPlanner(approach, None, multiway and approach != "nta", evict)
     everything = range(len(query.fields))
     node = planner.plan(query.root, everything)
     netting = netting_of(node)
@@ -104,8 +107,10 @@ def plan_changes(query: Query, counting: bool, approach: Approach, multiway: boo
 class ChangesPlanner:
     """Plans one query."""
 
-    def __init__(self, approach: Approach, hops: Hops | None, multiway: bool = False) -> None:
-        self._approach = approach
+    def __init__(
+        self, approach: Approach, hops: Hops | None, multiway: bool = False, evict: str = "key"
+    ) -> None:
+        self._approach, self._evict = approach, evict
         self._hops = hops
         self._multiway = multiway
         # Of the operator that is being planned, in a hopping query (plan_hopping.py):
@@ -214,6 +219,9 @@ class ChangesPlanner:
         if self._multiway and can_join_many(cluster):
             return self._many_join(cluster, outputs)
         items, order = cluster.items, order_joins(cluster)
+        growing = [item for item in order if is_unbounded(items[item])]
+        if len(growing) > 1:  # they are joined as one, and then with tables
+            order = [*growing, *(item for item in order if item not in growing)]
         wanted = cluster.conditions
         read = {part: columns_of(part) for part in wanted}
         plan: PlanNode | None = None
@@ -221,13 +229,15 @@ class ChangesPlanner:
         joined: set[int] = set()
         at = 0
         while at < len(order):
-            pair = order[:2] if at == 0 else order[at : at + 1]
+            pair = order[: max(2, len(growing))] if at == 0 else order[at : at + 1]
             joined |= set(pair)
             known = {column for item in joined for column in cluster.columns(item)}
             now = tuple(part for part in wanted if read[part] <= known)
             wanted = tuple(part for part in wanted if not read[part] <= known)
             keep = [i for i in columns_in(*outputs, *wanted) if i in known]
-            if at == 0 and self._is_window_join(*(items[i] for i in pair)):
+            if at == 0 and len(growing) > 1:
+                plan = self._ordered_join(cluster, pair, now, keep)
+            elif at == 0 and self._is_window_join(*(items[i] for i in pair)):
                 plan = self._window_join(cluster, pair, now, keep)
             else:
                 if plan is None:
@@ -252,6 +262,17 @@ class ChangesPlanner:
         if self._whole is not None:
             return False
         return self._approach != "nta" and len(scans) == 2 and all(s.window.kind == "range" for s in scans)
+
+    def _ordered_join(
+        self, cluster: Cluster, growing: Sequence[int], now: tuple[Expression, ...], keep: Sequence[int]
+    ) -> PlanNode:
+        """The join of streams without windows, on columns that grow."""
+        columns = [column for item in growing for column in cluster.columns(item)]
+        places = {column: place for place, column in enumerate(columns)}
+        parts = tuple(part for one in now for part in conjuncts(moved(one, places)))
+        inputs = tuple(cluster.items[item] for item in growing)
+        own = Cluster(inputs, parts, moved_all(tuple(map(cluster.column, keep)), places), cluster.position)
+        return plan_ordered(own, own.outputs, self._evict)
 
     def _window_join(
         self, cluster: Cluster, pair: Sequence[int], now: tuple[Expression, ...], keep: Sequence[int]

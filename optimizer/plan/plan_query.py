@@ -65,7 +65,7 @@ def plan_query(
     if is_incremental(query, multiway):
         from .plan_changes import plan_changes
 
-        plan = plan_changes(query, counting, approach, multiway)
+        plan = plan_changes(query, counting, approach, multiway, evict)
         return Planned(plan.node, approach, plan.netting)
     return Planned(plan_node(query.root, counting, evict))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from penstock.engine.expressions.expression import columns_of, conjuncts
 from penstock.engine.rows.errors import BindError, UnsupportedError
 from penstock.optimizer.bind.bind import no_window, passes
 from penstock.optimizer.read.source import fail
 from penstock.optimizer.rewrite.flatten_input import flatten_input
 from penstock.optimizer.rewrite.order_joins import Cluster, collect_cluster
+from penstock.optimizer.rewrite.prune_columns import moved
 from penstock.optimizer.tree.logical import (
     Aggregate,
     Distinct,
@@ -52,8 +54,10 @@ def refuse_unbounded(query: Query) -> None:
     if query.hop is not None:
         not_yet("HOP BY over a join without windows", query.hop.position)
     refuse_emit(query, joins)
-    if not is_plain(query.root):
-        not_yet("A table beside a join of streams without windows", query.emit_position)
+    windowed = [one for one in nodes_of(query.root) if isinstance(one, StreamScan) and one.windowed]
+    others = [one for one in joins if one.kind != "inner"]
+    if not is_plain(query.root) and (windowed or others):
+        not_yet("A table beside such joins and windows", query.emit_position)
 
 
 def refuse_final(query: Query) -> NoReturn:
@@ -122,21 +126,32 @@ def refuse_cluster(cluster: Cluster) -> None:
     for scan in unbounded:
         if not scan.ordered:
             raise no_window(scan, True)
-    if all(map(is_unbounded, cluster.items)):
-        if len(cluster.items) > MOST_SIDES:
+    growing = growing_part(cluster)
+    if growing is not None:
+        if len(growing.items) > MOST_SIDES:
             not_yet(f"A join of more than {MOST_SIDES} streams without windows", cluster.position)
-        if not is_ordered(cluster):
-            refuse_per(cluster)
+        if not is_ordered(growing):
+            refuse_per(growing)
             raise no_window(unbounded[0], True)
         return
     for base in bases:
         if isinstance(base, StreamScan) and base.windowed:
             not_yet("A stream with a window beside one without in a join", base.position)
-        if isinstance(base, TableScan):
-            not_yet("A table in a join of streams without windows", base.position)
-        if not isinstance(base, StreamScan):
+        if not isinstance(base, StreamScan | TableScan):
             refuse_node(base)
             not_yet(f"{name_of(base)} in a join without windows", cluster.position)
+
+
+def growing_part(cluster: Cluster) -> Cluster | None:
+    """The streams that are joined without windows, and then with tables; None if there are other inputs."""
+    growing = [item for item, node in enumerate(cluster.items) if is_unbounded(node)]
+    if any(streams_of(node) for item, node in enumerate(cluster.items) if item not in growing):
+        return None
+    columns = [column for item in growing for column in cluster.columns(item)]
+    places = {column: place for place, column in enumerate(columns)}
+    said = tuple(part for part in cluster.conditions if columns_of(part) <= places.keys())
+    parts = tuple(part for one in said for part in conjuncts(moved(one, places)))
+    return Cluster(tuple(cluster.items[item] for item in growing), parts, (), cluster.position)
 
 
 def refuse_other_join(join: Join) -> None:
