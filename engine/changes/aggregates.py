@@ -173,9 +173,8 @@ class Sum:
         if len(self._sums) < slots:
             self._sums = grown(self._sums, slots)
         bad = exact_sum.run_sums(
-            changes.slot, self._signs.sign, self._argument.codes[0], changes.count, changes.point_slot,
-            changes.point_until, changes.points, self._sums, self._base, self._doubles, value, valid,
-            self._counts,
+            changes.of_values(self._signs.sign, self._argument.codes[0]), changes.asked, self._sums,
+            self._base, self._doubles, value, valid, self._counts,
         )  # fmt: skip
         if len(self._read):
             self._read[: changes.points] = value[: changes.points]
@@ -301,9 +300,9 @@ class Extreme:
     def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
         self._trees.reserve(slots, changes.count)
         run_extremes(
-            changes.slot, self._argument.sign, self._argument.codes[0], changes.count, changes.point_slot,
-            changes.point_until, changes.points, self._trees.roots, self._trees.arrays, NO_TEXTS,
-            NO_INTS, self._smallest, self._doubles, value, valid,
+            changes.of_values(self._argument.sign, self._argument.codes[0]), changes.asked,
+            (self._trees.roots, self._trees.arrays, NO_TEXTS), NO_INTS, self._smallest, self._doubles,
+            value, valid,
         )  # fmt: skip
         return changes.points
 
@@ -336,16 +335,14 @@ class Skyline:
 
     def run(self, changes: Changes, slots: int, value: NDArray, valid: NDArray) -> int:
         start = np.zeros(2, np.int64)
-        arguments = (
-            changes.slot, changes.row, start, changes.count, changes.point_ts, changes.point_slot,
-            changes.point_until, changes.points, self._argument.row_codes[0], self._argument.valid,
-            self._row_ets,
-        )  # fmt: skip
+        rows = self._argument.row_codes[0], self._argument.valid, self._row_ets
+        happened = changes.slot, changes.row, changes.count
+        arguments = happened, (changes.point_ts, *changes.asked), rows, start
         results = (self._flip, self._doubles, value, valid)
         if len(self._rings) < slots and self._trees is None:
             self._rings = grown(self._rings, slots)
         while self._trees is None:
-            status = skyline.run_skyline(*arguments, self._rings, self._pool, self._meta, *results)
+            status = skyline.run_skyline(*arguments, (self._rings, self._pool, self._meta), *results)
             if status == skyline.DONE:
                 return changes.points
             if status == skyline.GROW:
@@ -356,7 +353,7 @@ class Skyline:
             skyline.rings_to_trees(self._rings, self._pool, self._trees.roots, self._trees.arrays, NO_TEXTS)
             self._rings, self._pool = self._rings[:0].copy(), self._pool[:0].copy()
         self._trees.reserve(slots, changes.count)
-        skyline.run_stairs(*arguments, self._trees.roots, self._trees.arrays, NO_TEXTS, *results)
+        skyline.run_stairs(*arguments, (self._trees.roots, self._trees.arrays, NO_TEXTS), *results)
         return changes.points
 
     @property

@@ -87,7 +87,7 @@ class Expire:
         sign = np.empty(CHUNK_ROWS, np.int8)
         found = run_expire(
             self._bag.arrays, work.ts, work.sign, work.ets, *work.keys, work.first, work.known,
-            work.cursor, ts, sign, rows,
+            work.cursor, (ts, sign, rows),
         )  # fmt: skip
         assert work.cursor[MISSING] == 0, "a row is withdrawn that is not there"
         if found:

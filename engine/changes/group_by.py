@@ -183,9 +183,9 @@ class GroupBy:
         ts, sign, rows = np.empty(room, np.int64), np.empty(room, np.int8), np.empty(room, np.int64)
         key = np.empty(room, np.int64)
         count = publish(
-            changes.point_ts, changes.point_slot, changes.point_rows, changes.point_key, points, self._value,
-            self._valid, key, self._last, self._base, self._said, self._said_valid, self._single,
-            ts, sign, rows,
+            (changes.point_ts, changes.point_slot, changes.point_rows, changes.point_key, points),
+            self._value, self._valid, key, (self._last, self._said, self._said_valid), self._base,
+            self._single, (ts, sign, rows),
         )  # fmt: skip
         self._base += room + 1
         if count:

@@ -63,6 +63,15 @@ class Changes:
     point_rows: NDArray
     point_key: NDArray
 
+    def of_values(self, sign: NDArray, codes: NDArray) -> tuple[NDArray, NDArray, NDArray, int]:
+        """The events, of these values with these signs, as kernels of aggregates take them."""
+        return self.slot, sign, codes, self.count
+
+    @property
+    def asked(self) -> tuple[NDArray, NDArray, int]:
+        """The points, as they take them."""
+        return self.point_slot, self.point_until, self.points
+
 
 class GroupTable:
     """`run` gives changes until `is_done`; then `begin` with the next batch."""

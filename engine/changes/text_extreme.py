@@ -90,9 +90,9 @@ class TextExtreme:
             self._said[known:] = -1
         store = self._argument.store
         run_extremes(
-            changes.slot, self._argument.sign, self._argument.codes[0], changes.count, changes.point_slot,
-            changes.point_until, changes.points, self._trees.roots, self._trees.arrays,
-            (store.starts.data, store.data.data), self._said, self._smallest, False, value, valid,
+            changes.of_values(self._argument.sign, self._argument.codes[0]), changes.asked,
+            (self._trees.roots, self._trees.arrays, (store.starts.data, store.data.data)), self._said,
+            self._smallest, False, value, valid,
         )  # fmt: skip
         return changes.points
 

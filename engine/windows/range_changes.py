@@ -141,7 +141,9 @@ class RangeChanges:
         for i, member in enumerate(lane.members):
             ts, sign, refs = (np.empty(total + 1, kind) for kind in (np.int64, np.int8, np.int64))
             found = take_changes(
-                *changes, lane.demand.low[i], lane.demand.high[i], lane.demand.bits[i], ts, sign, refs
+                tuple(changes),
+                (lane.demand.low[i], lane.demand.high[i], lane.demand.bits[i]),
+                (ts, sign, refs),
             )
             self._put(member, views, ts[:found], sign[:found], refs[:found])
 
@@ -161,10 +163,10 @@ class RangeChanges:
             tail = shelf.store.ts.tail
             count = find_few(
                 shelf.store.ts.live, shelf.first_row - tail, self.told, until, tail + (number << ROW_BITS),
-                self._sliding.sizes[0], demand.low, demand.high, demand.bits,
+                self._sliding.sizes[0], (demand.low, demand.high, demand.bits),
                 as_rows([one.live for one in shelf.leaves], len(shelf), np.int32),
                 as_rows([one.live for one in shelf.words], len(shelf), np.int64),
-                count, members, ts, sign, refs,
+                count, (members, ts, sign, refs),
             )  # fmt: skip
             if count < 0:
                 return False

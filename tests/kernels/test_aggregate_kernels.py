@@ -141,9 +141,9 @@ def test_publish(batches: list[list[Any]], single: bool) -> None:
         key, ts = np.full(2 * points, -9, np.int64), np.empty(2 * points, np.int64)
         sign, row = np.empty(2 * points, np.int8), np.empty(2 * points, np.int64)
         count = publish.publish(
-            np.arange(points) + 50, int32([group for group, _, _ in batch]), ints([n for _, n, _ in batch]),
-            np.arange(points) + 900, points, value, valid, key, last, base, said, said_valid, single,
-            ts, sign, row,
+            (np.arange(points) + 50, int32([group for group, _, _ in batch]), ints([n for _, n, _ in batch]),
+             np.arange(points) + 900, points), value, valid, key, (last, said, said_valid), base, single,
+            (ts, sign, row),
         )  # fmt: skip
         base += 2 * points + 1
         found = []
@@ -248,11 +248,8 @@ class Stairs:
         self.ends = [now + (2 if in_order else life) for now, (_, _, life) in zip(came, rows, strict=True)]
         valid = np.array([value is not None for value in self.values], np.uint8)
         self.start = np.zeros(2, np.int64)
-        self.arguments = (
-            int32(self.groups), np.arange(len(rows), dtype=np.int32), self.start, len(rows), self.point_ts,
-            self.slots, self.until, len(self.slots), frozen(ints([value or 0 for value in self.values])),
-            frozen(NO_BYTES if valid.all() else valid), frozen(ints(self.ends)),
-        )  # fmt: skip
+        codes = frozen(ints([value or 0 for value in self.values]))
+        self.rows = codes, frozen(NO_BYTES if valid.all() else valid), frozen(ints(self.ends))
         self.value, self.valid = np.empty(len(self.slots), np.int64), np.empty(len(self.slots), np.uint8)
         self.results = flip, False, self.value, self.valid
         self.best = min if flip else max
@@ -260,10 +257,16 @@ class Stairs:
         self.pool = np.zeros((5, 2), np.int64)
         self.meta[skyline.USED] = 1
 
+    def arguments(self, events: int, points: int) -> tuple[Any, ...]:
+        """What both kernels are told of so many events and points."""
+        happened = int32(self.groups), np.arange(len(self.groups), dtype=np.int32), events
+        return happened, (self.point_ts, self.slots, self.until, points), self.rows, self.start
+
     def run_rings(self) -> int:
         """With more room whenever there is none; DONE or DISORDER."""
         while True:
-            status = skyline.run_skyline(*self.arguments, self.rings, self.pool, self.meta, *self.results)
+            arguments = self.arguments(len(self.groups), len(self.slots))
+            status = skyline.run_skyline(*arguments, (self.rings, self.pool, self.meta), *self.results)
             if status != skyline.GROW:
                 return int(status)
             self.pool = np.concatenate([self.pool, np.zeros_like(self.pool)])
@@ -274,9 +277,8 @@ class Stairs:
         half = max(int(self.start[0]), len(self.slots) // 2)
         for points in (half, len(self.slots)):
             events = len(self.groups) if points == len(self.slots) else int([0, *self.until][points])
-            arguments = list(self.arguments)
-            arguments[3], arguments[7] = events, points
-            skyline.run_stairs(*arguments, trees.roots, trees.arrays, NO_TEXTS, *self.results)
+            arguments = self.arguments(events, points)
+            skyline.run_stairs(*arguments, (trees.roots, trees.arrays, NO_TEXTS), *self.results)
             self.start[:] = points, max(events, int(self.start[1]))
 
     def check(self, points: int) -> None:

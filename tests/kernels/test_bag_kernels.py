@@ -130,7 +130,7 @@ def test_run_expire(drawn: list[Change], cut: int, space: int, linked: bool) -> 
         cursor, found = np.zeros(expire.SLOTS, np.int64), []
         while not cursor[expire.DONE]:
             out = np.empty(space, np.int64), np.empty(space, np.int8), np.empty(space, np.int64)
-            count = expire.run_expire(bag, ts, sign, ets, *keys, first, known, cursor, *out)
+            count = expire.run_expire(bag, ts, sign, ets, *keys, first, known, cursor, out)
             assert count == space or cursor[expire.DONE]
             found += zip(*(column[:count].tolist() for column in out), strict=True)
         assert [ts for ts, _, _ in found] == [ts for ts, _, _ in expected]

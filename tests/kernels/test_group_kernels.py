@@ -55,8 +55,8 @@ def test_ordered_trees_as_counters(changes: list[tuple[int, int, int]]) -> None:
     value, valid = np.zeros(count, np.int64), np.zeros(count, np.uint8)
     until = np.arange(1, count + 1, dtype=np.int32)
     run_extremes(
-        slot, sign, codes, count, slot, until, count, trees.roots, trees.arrays, NO_TEXTS, NO_INTS, False,
-        False, value, valid,
+        (slot, sign, codes, count), (slot, until, count), (trees.roots, trees.arrays, NO_TEXTS), NO_INTS,
+        False, False, value, valid,
     )  # fmt: skip
     groups: list[Counter[int]] = [Counter(), Counter()]
     for i, (group, code, change) in enumerate(changes):
@@ -81,8 +81,9 @@ def test_texts_in_the_order_of_their_bytes(texts: list[str], smallest: bool) -> 
     value, valid = np.zeros(count, np.int64), np.zeros(count, np.uint8)
     zeros, until = np.zeros(count, np.int32), np.arange(1, count + 1, dtype=np.int32)
     run_extremes(
-        zeros, np.ones(count, np.int8), np.arange(count), count, zeros, until, count, trees.roots,
-        trees.arrays, (store.starts.data, store.data.data), np.full(1, -1), smallest, False, value, valid,
+        (zeros, np.ones(count, np.int8), np.arange(count), count), (zeros, until, count),
+        (trees.roots, trees.arrays, (store.starts.data, store.data.data)), np.full(1, -1), smallest, False,
+        value, valid,
     )  # fmt: skip
     best = min if smallest else max
     for i in range(count):

@@ -25,7 +25,8 @@ def test_take_changes(seed: int) -> None:
     high = low + rng.integers(0, 3, dimensions).astype(np.int32)
     asked_bits = rng.integers(0, 4, words)
     out = [np.empty(count + 1, kind) for kind in (np.int64, np.int8, np.int64)]
-    found = take_changes(order, times, refs, entering, leaves, bits, low, high, asked_bits, *out)
+    changes = order, times, refs, entering, leaves, bits
+    found = take_changes(changes, (low, high, asked_bits), tuple(out))
     expected = [
         (times[i], 1 if i >= entering else -1, refs[i])
         for i in order
@@ -90,7 +91,8 @@ def test_find_few(seed: int) -> None:
                 expected.append(entry)
     room = int(rng.integers(0, 2 * len(expected) + 2))
     out = [np.empty(3 + room, kind) for kind in (np.int64, np.int64, np.int8, np.int64)]
-    found = find_few(ts, come, told, until, 7, sizes, low, high, asked_bits, leaves, bits, 3, *out)
+    demand = low, high, asked_bits
+    found = find_few(ts, come, told, until, 7, sizes, demand, leaves, bits, 3, tuple(out))
     if room < len(expected):
         assert found == -1
     else:

@@ -14,13 +14,7 @@ MANY: dict[str, int] = {
     "chain/slice_run.py run_slices": 13,
     "changes/bag.py enter": 17,
     "changes/change_join.py change": 19,
-    "changes/exact_sum.py run_sums": 13,
-    "changes/expire.py run_expire": 12,
-    "changes/extremes.py run_extremes": 15,
     "changes/groups.py run_changes": 14,
-    "changes/publish.py publish": 16,
-    "changes/skyline.py run_skyline": 18,
-    "changes/skyline.py run_stairs": 18,
     "indexes/btree.py run_btree": 15,
     "indexes/hash_rounds.py set_out": 13,
     "indexes/hash_rounds.py find_pairs": 13,
@@ -36,8 +30,6 @@ MANY: dict[str, int] = {
     "joins/query_index.py count_pairs": 12,
     "rows/hash.py run_hash": 13,
     "rows/merge.py merge_pairs": 17,
-    "windows/changes.py take_changes": 12,
-    "windows/changes.py find_few": 16,
 }
 
 

@@ -179,16 +179,19 @@ def read_double(line, base):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_sums(  # type: ignore[no-untyped-def]
-    slot, sign, codes, events, point_slot, point_until, points, sums, base, doubles, value, valid, counts
+    happened, asked, sums, base, doubles, value, valid, counts
 ):  # fmt: skip
     """Add the events up, and at each point read the group's sum.
 
-    sign: int8, 0 for NULL; codes: int64 per event, of doubles or integers; sums: int64[slots, words];
-    value: int64 per point, bits of a double if `doubles`, else the integer, and which of the two is asked for
-    if the values are integers is said by `counts`: it gets the number of values, if it has room, and then the
-    sum is read as a double. valid: uint8, 0 if there is no value.
+    happened: of each event slot, sign (int8, 0 for NULL), code (int64, of a double or an integer), and how
+    many; asked: of each point its slot and the event until which it counts, and how many.
+    sums: int64[slots, words]; value: int64 per point, bits of a double if `doubles`, else the integer, and
+    which of the two is asked for if the values are integers is said by `counts`: it gets the number of
+    values, if it has room, and then the sum is read as a double. valid: uint8, 0 if there is no value.
     Returns the first point whose sum is no int64; `points` if there is none.
     """
+    slot, sign, codes, events = happened
+    point_slot, point_until, points = asked
     event = 0
     for point in range(points + 1):
         until = point_until[point] if point < points else events

@@ -13,13 +13,14 @@ AT, MISSING, DONE, SLOTS = range(4)
 
 
 @kernel
-def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out_ts, out_sign, out_row):  # type: ignore[no-untyped-def]
+def run_expire(bag, ts, sign, ets, a, b, first, known, cursor, out):  # type: ignore[no-untyped-def]
     """Pass rows on, in time order with the withdrawals of rows that are due; then what is due up to `known`.
 
     ts, ets int64 and sign int8 per row; a, b: int64, its fingerprint, empty if the bag has no chains; its
-    number is first + its place. out_ts, out_row int64 and out_sign int8 are the caller's; when they are full
-    the cursor says where to go on. Returns the rows written.
+    number is first + its place. out: ts, sign (int8) and row, the caller's; when they are full the cursor
+    says where to go on. Returns the rows written.
     """
+    out_ts, out_sign, out_row = out
     rows, state, heads, meta, alive, due = bag
     ring_ets, ring_id, heap_ets, heap_id, due_meta = due
     shift = shift_of(len(heads))

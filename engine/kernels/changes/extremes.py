@@ -10,17 +10,19 @@ from .ordered import compare, find_key, first_node, insert_key, last_node, remov
 
 @kernel
 def run_extremes(  # type: ignore[no-untyped-def]
-    slot, sign, codes, events, point_slot, point_until, points, roots, tree, texts, said, smallest, doubles,
-    value, valid,
+    happened, asked, kept, said, smallest, doubles, value, valid
 ):  # fmt: skip
     """Add and take values away, and at each point find the group's least or greatest.
 
-    sign: int8, 0 for NULL; codes: int64 per event, numbers or places of texts; roots: int64 by slot; tree,
-    texts: see ordered.py, with a free node for each event; said: int64 by slot, for texts: the place of the
-    last one, which stays as long as the text is the same, -1: none. value: int64 per point, bits if
-    `doubles`, else the code; valid: uint8.
+    happened: of each event slot, sign (int8, 0 for NULL), code (int64, a number or the place of a text), and
+    how many; asked: of each point its slot and the event until which it counts, and how many. kept: roots,
+    int64 by slot; tree and texts, see ordered.py, with a free node for each event. said: int64 by slot, for
+    texts: the place of the last one, which stays as long as the text is the same, -1: none. value: int64 per
+    point, bits if `doubles`, else the code; valid: uint8.
     """
-    keys, counts, child, meta = tree
+    slot, sign, codes, events = happened
+    point_slot, point_until, points = asked
+    roots, (keys, counts, child, meta), texts = kept
     event = 0
     for point in range(points + 1):
         until = point_until[point] if point < points else events

@@ -15,19 +15,22 @@ from penstock.engine.kernels.base.jit import kernel
 
 @kernel
 def publish(  # type: ignore[no-untyped-def]
-    point_ts, point_slot, point_rows, point_key, points, value, valid, key, last, base, said, said_valid,
-    single, out_ts, out_sign, out_point,
+    asked, value, valid, key, kept, base, single, out
 ):  # fmt: skip
     """Compare each point with what its group said last.
 
-    value: int64[calls, 2 * points], valid: uint8 likewise, key: int64[2 * points]: the first half of the
-    former two is there, the rest is written; single: the group is there even without rows. out_*: room for
-    two rows per point. Returns the number of rows.
+    asked: of each point ts, slot, rows in the group, its key, and how many points. value: int64[calls, 2 *
+    points], valid: uint8 likewise, key: int64[2 * points]: the first half of the former two is there, the
+    rest is written. kept: last, said, said_valid (see above); single: the group is there even without rows.
+    out: ts, sign, point, with room for two rows per point. Returns the number of rows.
     """
+    point_ts, point_slot, point_rows, point_key, points = asked
+    last, said, said_valid = kept
+    out_ts, out_sign, out_point = out
     calls = len(value)
     silent = 2 * points
     behind = points
-    out = 0
+    count = 0
     for point in range(points):
         slot = point_slot[point]
         key[point] = point_key[point]
@@ -54,16 +57,16 @@ def publish(  # type: ignore[no-untyped-def]
                         break
                 if same:
                     continue
-            out_ts[out] = point_ts[point]
-            out_sign[out] = -1
-            out_point[out] = before
-            out += 1
+            out_ts[count] = point_ts[point]
+            out_sign[count] = -1
+            out_point[count] = before
+            count += 1
             last[slot] = base + silent
         if there:
-            out_ts[out] = point_ts[point]
-            out_sign[out] = 1
-            out_point[out] = point
-            out += 1
+            out_ts[count] = point_ts[point]
+            out_sign[count] = 1
+            out_point[count] = point
+            count += 1
             last[slot] = base + point
     # What is said now is kept: a slot that has been asked has one last point, or is silent.
     for point in range(points):
@@ -75,7 +78,7 @@ def publish(  # type: ignore[no-untyped-def]
                 said_valid[slot, call] = valid[call, point]
         elif last[slot] == base + silent:
             said_valid[slot, calls] = 0
-    return out
+    return count
 
 
 @kernel

@@ -70,19 +70,23 @@ def larger_block(line, pool, meta):  # type: ignore[no-untyped-def]
 
 @kernel
 def run_skyline(  # type: ignore[no-untyped-def]
-    slot, row, start, events, point_ts, point_slot, point_until, points,
-    row_code, row_valid, row_ets, rings, pool, meta, flip, doubles, value, valid,
+    happened, asked, rows, start, kept, flip, doubles, value, valid
 ):  # fmt: skip
     """Take rows in, and at each point find the group's greatest.
 
-    row: int32 per event, -1: an expiry; row_code, row_valid (uint8, empty: no NULLs), row_ets (empty: never)
-    by row; start: point and event to begin with, int64[2]. rings: int64[slots, 4]: each group's block in the
-    pool, its size (a power of two, 0: none), where in it the ring begins, how many are in it. pool: int64[,
-    2]: ets and code; meta: the first free block of each class (linked by ets, 0: none), and the end of those
-    in use. value, valid: per point.
+    happened: slot and row (int32, -1: an expiry) of each event, and how many; asked: ts, slot, and the event
+    until which it counts, of each point, and how many; rows: code, valid (uint8, empty: no NULLs) and ets
+    (empty: never) of each; start: point and event to begin with, int64[2].
+    kept: rings, int64[slots, 4], each group's block in the pool, its size (a power of two, 0: none), where in
+    it the ring begins, how many are in it; pool, int64[, 2], ets and code; meta, the first free block of each
+    class (linked by ets, 0: none), and the end of those in use. value, valid: per point.
     Returns DONE, GROW (the pool is too small) or DISORDER (a row leaves earlier than one before it); start
     says where to go on.
     """
+    slot, row, events = happened
+    point_ts, point_slot, point_until, points = asked
+    row_code, row_valid, row_ets = rows
+    rings, pool, meta = kept
     event = start[1]
     for point in range(start[0], points + 1):
         until = point_until[point] if point < points else events
@@ -166,11 +170,13 @@ def rings_to_trees(rings, pool, roots, tree, texts):  # type: ignore[no-untyped-
 
 @kernel
 def run_stairs(  # type: ignore[no-untyped-def]
-    slot, row, start, events, point_ts, point_slot, point_until, points,
-    row_code, row_valid, row_ets, roots, tree, texts, flip, doubles, value, valid,
+    happened, asked, rows, start, kept, flip, doubles, value, valid
 ):  # fmt: skip
-    """The same for rows that leave in any order. roots: int64 by slot; tree: values by ets; texts: none."""
-    keys, values, child, meta = tree
+    """The same for rows that leave in any order. kept: roots, int64 by slot; tree: values by ets; no text."""
+    slot, row, events = happened
+    point_ts, point_slot, point_until, points = asked
+    row_code, row_valid, row_ets = rows
+    roots, (keys, values, child, meta), texts = kept
     event = start[1]
     for point in range(start[0], points + 1):
         until = point_until[point] if point < points else events

@@ -10,14 +10,17 @@ from penstock.engine.kernels.joins.bounds import rows_up_to
 
 @kernel
 def take_changes(  # type: ignore[no-untyped-def]
-    order, times, refs, entering, leaves, words, low, high, bits, out_ts, out_sign, out_ref
+    changes, demand, out
 ):
     """The changes whose rows one reader takes, in order, into the outputs, which have room for one more.
 
-    order: int32, of the changes; times, refs: int64 by change; those from `entering` on enter, others leave;
-    leaves: int32[D, n], words: int64[W, n] by change; of the reader low, high: int32[D], bits: int64[W].
-    Returns how many. Written whether taken or not, and kept if it is.
+    changes: order, int32; times, refs, int64 by change; those from `entering` on enter, others leave; leaves,
+    int32[D, n], words, int64[W, n] by change. demand: of the reader low, high, int32[D], bits, int64[W]. out:
+    ts, sign, ref. Returns how many. Written whether taken or not, and kept if it is.
     """
+    order, times, refs, entering, leaves, words = changes
+    low, high, bits = demand
+    out_ts, out_sign, out_ref = out
     count = np.int64(0)
     for place in order:
         i = np.int64(place)
@@ -122,31 +125,18 @@ def displace_in_partitions(  # type: ignore[no-untyped-def]
 
 @kernel
 def find_few(  # type: ignore[no-untyped-def]
-    ts,
-    come,
-    told,
-    until,
-    ref,
-    sizes,
-    low,
-    high,
-    bits,
-    leaves,
-    words,
-    start,
-    out_member,
-    out_ts,
-    out_sign,
-    out_ref,
-):
+    ts, come, told, until, ref, sizes, demand, leaves, words, start, out
+):  # fmt: skip
     """What enters and leaves the windows of many readers, of the rows of one shelf.
 
     ts: int64, non-decreasing, of all its rows; those from place `come` on enter, and are not after `until`.
     told, until: rows leave after the one and up to the other; ref: what is added to a place to refer to the
-    row. sizes: int64[M]; low, high: int32[M, D]; bits: int64[M, W]; leaves: int32[D, n]; words: int64[W, n].
-    Entries go into the outputs from `start` on; returns the next one, -1 if they do not fit. Of one reader,
-    those that leave come first; each kind is in order of time.
+    row. sizes: int64[M]; demand: low, high, int32[M, D], bits, int64[M, W]; leaves: int32[D, n]; words:
+    int64[W, n]. Entries go into `out` (member, ts, sign, ref) from `start` on; returns the next one, -1 if
+    they do not fit. Of one reader, those that leave come first; each kind is in order of time.
     """
+    low, high, bits = demand
+    out_member, out_ts, out_sign, out_ref = out
     count = start
     for m in range(len(sizes)):
         size = sizes[m]
