@@ -3,7 +3,8 @@
 In:      rows of all streams, each in time order, and how far their keys have come.
 Out:     for rows of all streams, one of each, with equal keys: their columns, at the latest of their times.
 Kept:    rows that some row still to come can meet.
-Dropped: a row when the key frontiers of all other streams have passed its key: each result has a part that
+Dropped: a row when it leaves its window, if its side has one, and when the key frontiers of all other streams
+         have passed its key: each result has a part that
          comes last, and none that comes now or later can have that key.
 
 A new row looks for partners on one side after the other, as in a join of many streams (probe_order.py).
@@ -111,7 +112,10 @@ class OrderedJoin:
             raise self._fault
         if all(queue.closed and not queue.batches for queue in self.inputs):
             self._end()
-        return pass_time(self.inputs, self.output) or worked
+        moved = pass_time(self.inputs, self.output)
+        for side in self.sides:
+            side.leave_window(self.output.punctuation)
+        return moved or worked
 
     def _end(self) -> None:
         """Nothing more comes."""
@@ -247,7 +251,9 @@ class OrderedJoin:
         for step in order:
             other = self.sides[step.side]
             until = other.first_row + stored_places[step.side].searchsorted(places)
-            first = np.full(len(places), other.tail) if held is None else held[step.side].first[places]
+            first = other.first_in_window(ts)
+            if held is not None:
+                first = np.maximum(first, held[step.side].first[places])
             seen[step.side] = [(first, until)]
         known = Found(np.arange(len(places)), {side.number: rows})
         for found in self._seek(order, known, seen):

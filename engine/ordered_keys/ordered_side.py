@@ -4,9 +4,10 @@ In:      rows of a stream in time order, and its key frontier after each of them
 Kept:    rows that satisfy the side's predicate and have all keys, as they came: codes of the keys, texts of
          those that are text, the columns that are passed on; an index for each choice of keys that somebody
          looks up.
-Dropped: rows whose key all others have passed: they count no more and are found no more at once. They lie
-         there until all streams have passed them, this one too, so that it is known how many had one key;
-         memory is given back when more than half of the rows that lie there are of no use.
+Dropped: rows that have left the side's window, if it has one. Rows whose key all others have passed: they
+         count no more and are found no more at once, but lie there until all streams have passed them, this
+         one too, so that it is known how many had one key; memory is given back when more than half of the
+         rows that lie there are of no use.
 
     codes   [ 4  9  3  8  5  9 ]     others at 6:  4, 3 and 5 have gone, three rows are kept
               .  9  .  8  .  9
@@ -179,6 +180,21 @@ class OrderedSide:
         self._unseen += worked
         if self._unseen >= max(FEW_ROWS, self.end - self.tail):
             self._tidy()
+
+    def first_in_window(self, ts: NDArray) -> NDArray:
+        """The first row that is in the side's window at these times; without one, the first that is there."""
+        size = self._node.window.size
+        if size is None:
+            return np.full(len(ts), self.tail)
+        found: NDArray = self.tail + self.shelf.store.ts.live.searchsorted(ts - size, side="right")
+        return found
+
+    def leave_window(self, ts: int) -> None:
+        """Time has come so far: rows go that have left the side's window, whatever keys are still to come."""
+        if self._node.window.size is not None and self.end > self.tail:
+            first = int(self.first_in_window(np.array([ts], np.int64))[0])
+            if first > self.tail:
+                self._drop(first)
 
     def let_go_before(self, row: int) -> None:
         """Rows below this one have gone."""

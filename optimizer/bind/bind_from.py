@@ -136,10 +136,10 @@ class FromBinder:
         if written is None:
             written = self.context.use_tail_window()
         fields = tuple(Field(column.name, column.type, alias) for column in stream.columns)
+        grows = stream.ordered, stream.per
         if written is None:
             unbounded = Window("range", None)
             time_column = stream.time_column
-            grows = stream.ordered, stream.per
             return StreamScan(stream.name, alias, unbounded, fields, position, time_column, False, *grows)
         window = written.window
         if window.partition:
@@ -150,7 +150,7 @@ class FromBinder:
                     message = f"Expected a column of `{stream.name}` in PARTITION BY, found `{name}`"
                     raise fail(BindError, message, written.position, hint)
             window = replace(window, partition=tuple(declared[name.lower()] for name in window.partition))
-        return StreamScan(stream.name, alias, window, fields, position, stream.time_column)
+        return StreamScan(stream.name, alias, window, fields, position, stream.time_column, True, *grows)
 
     def _window(self, node: Tree) -> WrittenWindow | None:
         """The `[...]` behind the name or behind the alias."""

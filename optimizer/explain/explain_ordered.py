@@ -43,7 +43,9 @@ def describe_ordered(
     if node.residual is not None:
         lines += [f"partners {line}" for line in where_lines(node.residual)]
     for name, side, one in zip(names, join.sides, facts, strict=True):
-        lines.append(f"{name}: {said(side, one)}")
+        window = node.sides[side.number].window
+        shown = f", also [{window}]" if window.is_bounded else ""
+        lines.append(f"{name}: {said(side, one)}{shown}")
         if analyze:
             lines[-1] += f", {counted(one)}"
         predicate = node.sides[side.number].predicate

@@ -72,7 +72,7 @@ from penstock.optimizer.tree.logical import (
 )
 
 from .plan_many import can_join_many, plan_many
-from .plan_ordered import is_unbounded, plan_ordered
+from .plan_ordered import growing_items, plan_ordered
 from .plan_streams import plan_join
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class ChangesPlanner:
         if self._multiway and can_join_many(cluster):
             return self._many_join(cluster, outputs)
         items, order = cluster.items, order_joins(cluster)
-        growing = [item for item in order if is_unbounded(items[item])]
+        growing = growing_items(cluster)
         if len(growing) > 1:  # they are joined as one, and then with tables
             order = [*growing, *(item for item in order if item not in growing)]
         wanted = cluster.conditions

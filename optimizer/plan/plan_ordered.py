@@ -55,7 +55,7 @@ class Growing:
 
 def is_ordered(cluster: Cluster) -> bool:
     """Whether columns that grow bound what a join without windows keeps."""
-    if not 2 <= len(cluster.items) <= MOST_SIDES or not all(map(is_unbounded, cluster.items)):
+    if not 2 <= len(cluster.items) <= MOST_SIDES or not all(map(can_grow, cluster.items)):
         return False
     sides = list(map(side_input, cluster.items))
     return ordered_keys(equated(conditions_of(cluster, sides), sides), sides) is not None
@@ -65,6 +65,22 @@ def is_unbounded(node: Node) -> bool:
     """Whether it is a stream without a window that has a column that grows."""
     base = flatten_input(node).base
     return isinstance(base, StreamScan) and not base.windowed and bool(base.ordered)
+
+
+def can_grow(node: Node) -> bool:
+    """Whether it is a stream with a column that grows, and with no window or one of RANGE: its rows go when
+    they leave that, too."""
+    base = flatten_input(node).base
+    if not isinstance(base, StreamScan) or not base.ordered:
+        return False
+    return not base.windowed or (base.window.kind == "range" and not base.window.partition)
+
+
+def growing_items(cluster: Cluster) -> list[int]:
+    """The inputs that are joined as one because columns grow; none if no stream is without a window."""
+    if not any(map(is_unbounded, cluster.items)):
+        return []
+    return [item for item, node in enumerate(cluster.items) if can_grow(node)]
 
 
 def ordered_keys(

@@ -34,7 +34,7 @@ from penstock.optimizer.tree.logical import (
 
 from .plan_final import is_final_join, is_per
 from .plan_many import MOST_SIDES
-from .plan_ordered import is_ordered, is_unbounded, per_alone
+from .plan_ordered import growing_items, is_ordered, per_alone
 from .plan_streams import is_plain
 
 
@@ -49,7 +49,7 @@ def refuse_unbounded(query: Query) -> None:
         return
     refuse_node(query.root)
     joins = [one for one in nodes_of(query.root) if isinstance(one, Join)]
-    if not any(len(streams_read(one)) > 1 for one in joins):
+    if not any(sum(isinstance(node, StreamScan) for node in nodes_of(one)) > 1 for one in joins):
         raise no_window(scans[0], bool(joins))
     if query.hop is not None:
         not_yet("HOP BY over a join without windows", query.hop.position)
@@ -135,8 +135,10 @@ def refuse_cluster(cluster: Cluster) -> None:
             raise no_window(unbounded[0], True)
         return
     for base in bases:
-        if isinstance(base, StreamScan) and base.windowed:
-            not_yet("A stream with a window beside one without in a join", base.position)
+        if isinstance(base, StreamScan) and base.windowed and not (base.ordered and is_range(base)):
+            kind = "a window" if is_range(base) else "a ROWS window"
+            hint = "Of streams with and without windows all need a column that is declared ORDERED"
+            not_yet(f"A stream with {kind} beside one without in a join", base.position, f"{hint}, and RANGE")
         if not isinstance(base, StreamScan | TableScan):
             refuse_node(base)
             not_yet(f"{name_of(base)} in a join without windows", cluster.position)
@@ -144,7 +146,7 @@ def refuse_cluster(cluster: Cluster) -> None:
 
 def growing_part(cluster: Cluster) -> Cluster | None:
     """The streams that are joined without windows, and then with tables; None if there are other inputs."""
-    growing = [item for item, node in enumerate(cluster.items) if is_unbounded(node)]
+    growing = growing_items(cluster)
     if any(streams_of(node) for item, node in enumerate(cluster.items) if item not in growing):
         return None
     columns = [column for item in growing for column in cluster.columns(item)]
@@ -205,6 +207,11 @@ def name_of(node: Node) -> str:
             return "A sub-query"
 
 
-def not_yet(what: str, position: Position) -> NoReturn:
-    hint = "Give every stream a window, as in `[RANGE 5 MINUTES]`"
+def is_range(scan: StreamScan) -> bool:
+    return scan.window.kind == "range" and not scan.window.partition
+
+
+def not_yet(
+    what: str, position: Position, hint: str = "Give every stream a window, as in `[RANGE 5 MINUTES]`"
+) -> NoReturn:
     raise fail(UnsupportedError, f"{what} is not supported yet", position, hint)

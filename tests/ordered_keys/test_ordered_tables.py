@@ -119,7 +119,7 @@ def test_a_late_query_says_from_when_on_it_is_exact() -> None:
         ("SELECT a.k FROM a JOIN b USING (k) JOIN t ON t.r = a.r EMIT CHANGES", "Expected EMIT FINAL"),
         (
             "SELECT a.k FROM a JOIN b USING (k) JOIN t ON t.r = a.r JOIN c [ROWS 5] ON c.k = a.k",
-            "A stream with a window beside one without in a join",
+            "A stream with a ROWS window beside one without in a join",
         ),
         (
             "SELECT a.k FROM a JOIN b USING (k) JOIN t ON t.r = a.r "
