@@ -16,6 +16,7 @@ SHARING = ("auto", "unshared", "pull-up", "push-down", "mem-opt", "cpu-opt", "ch
 EXPIRY = ("auto", "ita", "nta", "time-message", "piggyback")
 MODES = ("auto", "DIDO", "DICO", "CICO", "CIDO")
 OPTIMIZE = ("exhaustive", "heuristic", "none")
+DISORDER = ("auto", "none", "msf", "dbf", "hybrid")
 INDEXES = ("auto", "scan", "hash", "t-tree", "b+tree")
 
 
@@ -130,6 +131,21 @@ def time_unit_option(command: Command) -> Command:
         metavar="STREAM=UNIT",
         help="What integers in TIMESTAMP columns of a stream are: s, ms, us or ns; repeatable.",
     )(command)
+
+
+def memory_options(command: Command) -> Command:
+    """How much joins on ORDERED columns may keep in memory, and where the rest goes."""
+    disorder = click.option(
+        "--disorder",
+        type=ModeChoice(DISORDER),
+        default="auto",
+        show_default=True,
+        help="How joins on ORDERED columns keep within memory.",
+    )
+    limit = click.option("--memory-limit", metavar="SIZE", help="Of these joins: `200MB` or `100000 rows`.")
+    spool = click.option("--spool", metavar="DIR", help="Where their rows go that need not be in memory.")
+    most = click.option("--spool-limit", metavar="SIZE", help="Most bytes there, such as `10GB`.")
+    return disorder(limit(spool(most(command))))
 
 
 def plan_options(command: Command) -> Command:

@@ -17,6 +17,7 @@ from .options import (
     Seconds,
     Speed,
     input_option,
+    memory_options,
     plan_options,
     queries_argument,
     time_unit_option,
@@ -67,6 +68,7 @@ left out.
 )
 @read_options
 @plan_options
+@memory_options
 @click.option(
     "--speed", type=Speed(), metavar="10x", help="Replay at this multiple of the streams' own time."
 )
@@ -85,6 +87,10 @@ def run(
     expiry: str,
     modes: str | Mapping[str, str],
     optimize: str,
+    disorder: str,
+    memory_limit: str | None,
+    spool: str | None,
+    spool_limit: str | None,
     speed: float | None,
     drain: bool,
     quiet: bool,
@@ -109,7 +115,8 @@ def run(
     if output is not None:
         check_folder(output)
     started = time.perf_counter()
-    engine = load_engine(queries, sharing, index, expiry, quiet, modes, optimize)
+    memory = {"disorder": disorder, "memory_limit": memory_limit, "spool": spool, "spool_limit": spool_limit}
+    engine = load_engine(queries, sharing, index, expiry, quiet, modes, optimize, **memory)
     if not inputs:
         refuse_no_input(engine)
     driver = Driver(engine)

@@ -8,7 +8,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,13 +44,15 @@ def load_engine(
     quiet: bool = False,
     modes: str | Mapping[str, str] = "auto",
     optimize: str = "exhaustive",
+    **memory: Any,
 ) -> Engine:
-    """An engine with the statements of the file `queries` executed; errors name the file."""
+    """An engine with the statements of the file `queries` executed; errors name the file. memory: keywords of
+    the engine that say how much it may take."""
     from penstock.api import Engine
 
     sql = _read_statements(queries)
     compile_notice.say = silent if quiet else note
-    engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes, optimize=optimize)
+    engine = Engine(sharing=sharing, index=index, expiry=expiry, modes=modes, optimize=optimize, **memory)
     try:
         with _warnings_in_a_line():
             engine.execute(sql)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from penstock.engine.rows.errors import BindError, HopsError, UsageError, did_you_mean
+from penstock.engine.rows.errors import BindError, FileError, HopsError, UsageError, did_you_mean
 from penstock.engine.rows.types import ARROW_TYPES
 
 from .query import Forced, Queries, Query
@@ -59,6 +59,10 @@ class Engine:
         multiway: bool = True,
         without: Collection[str] = (),
         evict: str = "key",
+        disorder: str = "auto",
+        memory_limit: str | int | None = None,
+        spool: str | os.PathLike[str] | None = None,
+        spool_limit: str | int | None = None,
         deadlock_after_s: float = DEADLOCK_AFTER_S,
     ) -> None:
         """`index`: auto, scan, hash, t-tree, b+tree, or one for each side of a join (left, right).
@@ -71,6 +75,9 @@ class Engine:
         `multiway`: whether three or more streams may be joined by one operator; else two by two.
         `without`: passes of planning to leave out, by name; answers stay the same.
         `evict`: when rows of joins on ORDERED columns go: by key; or fifo, as the paper's buffers do.
+        `disorder`: auto, none, msf, dbf or hybrid, how these joins keep within memory (memory_rules.py).
+        `memory_limit`: of these joins together, `200 MB`, `100000 rows` or an integer of bytes.
+        `spool`: a folder to which their rows may go, of at most `spool_limit` bytes.
         `deadlock_after_s`: how long other threads wait for a subscriber that does not return.
         """
         from penstock.engine.running.runtime import Runtime
@@ -82,6 +89,7 @@ class Engine:
 
         from .adapt import Adapter
         from .compile_notice import compile_notice
+        from .memory_options import check_memory
         from .options import check_forced, check_option, check_passes, check_seconds
         from .running_clock import RunningClock
 
@@ -93,12 +101,16 @@ class Engine:
         check_seconds("deadlock_after_s", deadlock_after_s)
         check_option("late", late)
         check_option("evict", evict)
+        check_option("disorder", disorder)
+        self._memory = check_memory(disorder, memory_limit, spool, spool_limit)
         self._late = late
         self._weights = weights or load()
         self._forced_weights = weights
         self._rates = Rates()
         choose_layout = LayoutChooser(sharing, self._forced.index, self._rates, self._weights)
-        self._runtime = Runtime(RunningClock(), sharing, choose_layout, scheduler, self._forget_lateness)
+        self._runtime = Runtime(
+            RunningClock(), sharing, choose_layout, scheduler, self._forget_lateness, self._memory.rules
+        )
         self._catalog: Catalog = Catalog()
         self._queries: dict[str, Query] = {}
         self._closed = False
@@ -396,7 +408,11 @@ class Engine:
         """
         from penstock.engine.checkpoints.checkpoint import write_file
 
-        write_file(path, self._dump(note))
+        try:
+            write_file(path, self._dump(note))
+        except FileError:
+            self._memory.no_checkpoint()
+            raise
 
     @between
     def checkpoint_bytes(self, *, note: Mapping[str, Any] | None = None) -> bytes:
@@ -450,6 +466,7 @@ class Engine:
             "multiway": self._setting.multiway,
             "without": tuple(sorted(self._setting.without)),
             "evict": self._setting.evict,
+            **self._memory.said,
         }
 
     @property
@@ -462,6 +479,7 @@ class Engine:
         from penstock import __version__
         from penstock.engine.checkpoints.checkpoint import dump
 
+        self._memory.before_checkpoint()
         return dump(self, {} if note is None else note, __version__)
 
     @staticmethod
@@ -473,12 +491,13 @@ class Engine:
         engine, note = load(data, __version__, source)
         if not isinstance(engine, Engine):
             raise CheckpointError(f"Expected an engine, found `{type(engine).__name__}`", source=source)
-        engine._go_on(note)
+        engine._go_on(note, source)
         return engine
 
-    def _go_on(self, note: dict[str, Any]) -> None:
+    def _go_on(self, note: dict[str, Any], source: str) -> None:
         """It has come back from a checkpoint, with this note."""
         self._note = note
+        self._memory.after_restoring(source)
         self._runtime.come_back()
         self._turns = Turns(self._runtime, self._deadlock_after_s)
 

@@ -22,6 +22,7 @@ KNOWN = {
     "optimize": ("exhaustive", "heuristic", "none"),
     "late": ("error", "drop"),
     "evict": ("key", "fifo"),
+    "disorder": ("auto", "none", "msf", "dbf", "hybrid"),
 }
 ONE_FORM = ("push-down", "chain", "chain-cpu")  # strategies for joins of two streams
 

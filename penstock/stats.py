@@ -101,8 +101,10 @@ def oblivious_stats(pipeline: Pipeline, tables: Mapping[str, StaticTable]) -> di
     if not joins:
         return {}
     from penstock.engine.ordered_keys.facts import each_makes, facts_of
+    from penstock.optimizer.costs.ordered_memory import OrderedMemory
 
-    return {"oblivious": facts_of(pipeline.count, joins, each_makes(pipeline.plan, tables))}
+    each = each_makes(pipeline.plan, tables)
+    return {"oblivious": facts_of(pipeline.count, joins, each, OrderedMemory())}
 
 
 def stream_stats(ingest: Ingest) -> dict[str, Any]:

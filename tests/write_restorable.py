@@ -66,7 +66,8 @@ TABLE = HERE.parent / "engine" / "restoring" / "restorable.txt"
 SEEN = HERE / "restorable_seen.json"
 ROOT = "penstock.api.Engine"
 HOLDERS = tuple(
-    f"{PACKAGE}{one}" for one in ("engine.", "optimizer.", "adapt", "api", "query", "running_clock")
+    f"{PACKAGE}{one}"
+    for one in ("engine.", "optimizer.", "adapt", "api", "memory_options", "query", "running_clock")
 )
 NEVER_KEPT = {
     "penstock.api.Engine._turns", "penstock.api.Engine._note", "penstock.engine.rows.array_memory.Room",

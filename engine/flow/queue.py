@@ -144,6 +144,25 @@ class Queue:
             break
         return concatenate(taken) if taken else None
 
+    def cut_tail(self, keep: int) -> list[Batch]:
+        """Take out all rows but the first so many."""
+        taken: list[Batch] = []
+        while self.rows > keep:
+            batch = self.batches.pop()
+            self.rows -= batch.length
+            left = max(0, keep - self.rows)
+            if left:
+                self.batches.append(batch.slice(0, left))
+                self.rows += left
+                batch = batch.slice(left, batch.length)
+            taken.append(batch)
+        return taken[::-1]
+
+    def return_behind(self, batch: Batch) -> None:
+        """Return rows that were cut off: they are the youngest."""
+        self.batches.append(batch)
+        self.rows += batch.length
+
     @property
     def frontier(self) -> int:
         """No row that is still to be consumed is older than this."""

@@ -9,6 +9,7 @@ from typing import Any
 from penstock.engine.intake.disorder import write_code
 from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.keys.keys import INT_MAX, INT_MIN
+from penstock.engine.ordered_memory.memory_rules import STRATEGIES, MemoryModel
 from penstock.engine.plan.plan import PlanNode, SourceNode, TableNode
 from penstock.engine.plan.plan_parts import plan_nodes
 
@@ -38,14 +39,20 @@ def false_at_most(joins: Iterable[OrderedJoin]) -> int:
     return sum(FALSE_PER_MISSED[join.node.kind] * join.missed.most for join in joins)
 
 
-def facts_of(results: int, joins: list[OrderedJoin], each: int) -> dict[str, Any]:
-    """Of the joins of a query with so many results, at most `each` of them made of one that a join gives."""
+def facts_of(results: int, joins: list[OrderedJoin], each: int, model: MemoryModel) -> dict[str, Any]:
+    """Of the joins of a query with so many results, at most `each` of them made of one that a join gives;
+    predicted: rows of all sides, by strategy."""
+    predicted = [join.predicted(model) for join in joins]
     return {
         "accuracy_at_least": accuracy_of(results, joins, each),
         "rows_late_key": sum(join.missed.rows for join in joins),
         "results_missed_at_most": each * sum(join.missed.most for join in joins),
         "results_false_at_most": each * false_at_most(joins),
         "evict": joins[0].node.evict,
+        "strategy": joins[0].strategy,
+        "spooled_rows": sum(join.spooled_rows(side.number) for join in joins for side in join.sides),
+        "rows_gone_early": sum(join.rows_gone_early for join in joins),
+        "predicted": {one: sum(sum(held[one]) for held in predicted) for one in STRATEGIES},
         "sides": [facts_of_side(join, side) for join in joins for side in join.sides],
     }
 
@@ -67,7 +74,8 @@ def facts_of_side(join: OrderedJoin, side: OrderedSide) -> dict[str, Any]:
         "lag": join.lag(side.number),
         "frontier": None if now == INT_MIN else write_code(now, frontier.type),
         "predicted_rows": join.predicted_rows(side.number),
-        "rows": len(side),
+        "rows": join.held_rows(side.number),
+        "spooled_rows": join.spooled_rows(side.number),
         "rows_late_key": side.rows_late,
         **({"values": frontier.sequences.values} if frontier.rule.per else {}),
     }

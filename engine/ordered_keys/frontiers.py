@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from penstock.engine.intake.key_frontier import KeyReader, Read, widened
 from penstock.engine.keys.key_slots import KeySlots, keys_of
 from penstock.engine.keys.keys import INT_MIN
+from penstock.engine.ordered_memory.frontier_reader import FrontierReader
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.types import SqlType
 
@@ -55,7 +56,9 @@ class Frontiers:
             for side in range(len(per))
         ]
         self._types = types
-        self._readers = tuple(readers)
+        self._readers: tuple[FrontierReader, ...] = tuple(readers)
+        self._least = INT_MIN
+        """No frontier is below this."""
         self._numbers: list[NDArray] = [np.empty(0, np.int64) for _ in readers]
         """Of each side, by the stream's number of a value that of the join."""
         self.nows: list[NDArray] = [np.full(1, INT_MIN) for _ in readers]
@@ -68,6 +71,15 @@ class Frontiers:
     def has_values(self) -> bool:
         """Whether some side's order is PER some column."""
         return self._slots[0] is not None
+
+    def read_from(self, side: int, reader: FrontierReader) -> None:
+        """How far the keys of a side have come is told by another one from now on."""
+        self._readers = (*self._readers[:side], reader, *self._readers[side + 1 :])
+
+    def raise_to(self, code: int) -> None:
+        """Rows with lesser keys went early: whatever comes for them comes too late."""
+        self._least = code
+        self.nows = [np.maximum(nows, code) for nows in self.nows]
 
     def numbers(self, side: int, keys: Sequence[pa.Array], rows: int) -> NDArray:
         """Of rows of a side with these keys, the number of each in every numbering: int64, one line each."""
@@ -85,6 +97,8 @@ class Frontiers:
         self._learn(side)
         known = read.sequences >= 0
         read.sequences[known] = self._numbers[side][read.sequences[known]]
+        if self._least > INT_MIN:
+            np.maximum(read.frontiers, self._least, out=read.frontiers)
         return read
 
     def make_room(self) -> None:

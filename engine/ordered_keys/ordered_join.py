@@ -34,6 +34,7 @@ from penstock.engine.many_joins.many_join import in_order
 from penstock.engine.many_joins.many_seek import Found, Seen, take_step
 from penstock.engine.many_joins.many_side import Keys
 from penstock.engine.many_joins.probe_order import Step, order_probes
+from penstock.engine.ordered_memory.memory_rules import MemoryModel, MemoryRules, Strategy
 from penstock.engine.plan.plan import OrderedJoinNode
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import Batch
@@ -43,10 +44,12 @@ from penstock.engine.selects.select import first_bad_row
 from penstock.engine.views.joined_batch import JoinedColumns
 
 from .arrivals import Arrivals, line_up
+from .buffers import AHEAD_ROWS, Buffers
 from .frontiers import Frontiers
 from .missed import Missed
 from .ordered_side import Examined, OrderedSide
 from .paper_buffer import Held, held_from
+from .predict import lag_of, loads_of, predict
 
 STEP_ROWS = 32_768  # of one side taken in at once
 FIRST_ROWS = 256  # that seek at once, before it is known how many rows they find
@@ -67,9 +70,10 @@ class OrderedJoin:
         readers: Sequence[KeyReader],
         name: str,
         has_rows: Sequence[bool],
+        rules: MemoryRules | None = None,
     ) -> None:
         """types: of the columns of each input; readers: of the frontiers of their streams; has_rows: whether
-        any have come on these before."""
+        any have come on these before; rules: what is to be done about memory."""
         self.name = name
         self.inputs = tuple(queues)
         self.output = Outlet(min(min(queue.frontier, queue.punctuation) for queue in queues))
@@ -85,6 +89,11 @@ class OrderedJoin:
         for side, has in zip(self.sides, has_rows, strict=True):
             if has:
                 side.note_lacking()
+        self.buffers: Buffers | None = None
+        """Where something has to be done to keep within memory."""
+        is_bounded = any(side.window.size is not None for side in node.sides)
+        if rules is not None and rules.is_needed and not self.frontiers.has_values and not is_bounded:
+            self.buffers = Buffers(rules, self.frontiers, self.sides, node.sides, self.inputs)
         self.complete_from: int | None = None
         """From this time on nothing is missed of what came before the join began; None: not yet."""
         self.missed = Missed()
@@ -104,14 +113,16 @@ class OrderedJoin:
         if self.counters.rows_in >= self._look_after:
             self._look_after = 2 * self.counters.rows_in
             self._order_probes()
-        examined = self._take(min(quantum, STEP_ROWS))
-        worked = any(one is not None for one in examined)
+        taken = self._take(min(quantum, STEP_ROWS))
+        worked = any(batch is not None for batch in taken)
         if worked:
-            self._work(examined)
+            self._enter(taken)
+        if self._fault is None and all(queue.closed and not queue.batches for queue in self.inputs):
+            self._end()
         if self._fault is not None:
             raise self._fault
-        if all(queue.closed and not queue.batches for queue in self.inputs):
-            self._end()
+        if self.buffers is not None:
+            self.buffers.keep_within()
         moved = pass_time(self.inputs, self.output)
         for side in self.sides:
             side.leave_window(self.output.punctuation)
@@ -119,15 +130,36 @@ class OrderedJoin:
 
     def _end(self) -> None:
         """Nothing more comes."""
+        if self.buffers is not None:
+            last = self.buffers.flush(max(self._worked_to, self.output.punctuation))
+            if last is not None:
+                self._work(self._examine(last))
+            self.buffers.clear()
         for side in self.sides:
             side.let_all_go()
 
-    def _take(self, rows: int) -> list[Examined | None]:
-        """The next rows that all inputs have reached, about so many of each, up to where something fails."""
-        bound = bound_of(self.inputs, rows)
+    def _take(self, rows: int) -> list[Batch | None]:
+        """The next rows that all inputs have reached, about so many of each."""
+        if self.buffers is None:
+            bound = bound_of(self.inputs, rows)
+            return [queue.take(bound, True) for queue in self.inputs]
+        bound = self.buffers.bound(rows)
         taken = [queue.take(bound, True) for queue in self.inputs]
+        self.buffers.fill_queues()
+        return taken
+
+    def _enter(self, taken: list[Batch | None]) -> None:
+        """Rows have come: work them, or those that they let go on."""
+        going_on = taken if self.buffers is None else self.buffers.sort(taken)
+        if any(batch is not None for batch in going_on):
+            self._work(self._examine(going_on))
+
+    def _examine(self, taken: Sequence[Batch | None]) -> list[Examined | None]:
+        """Batches as the sides see them, up to where something fails."""
         faults: list[tuple[int, DataError]] = []
-        examined = [self._examine(side, batch, faults) for side, batch in zip(self.sides, taken, strict=True)]
+        examined = [
+            self._examine_side(side, batch, faults) for side, batch in zip(self.sides, taken, strict=True)
+        ]
         if not faults:
             return examined
         first, self._fault = min(faults, key=lambda one: one[0])
@@ -140,7 +172,7 @@ class OrderedJoin:
             found.append(None if batch is None else side.examine(batch))
         return found
 
-    def _examine(
+    def _examine_side(
         self, side: OrderedSide, batch: Batch | None, faults: list[tuple[int, DataError]]
     ) -> Examined | None:
         if batch is None:
@@ -159,15 +191,22 @@ class OrderedJoin:
 
     def _work(self, examined: Sequence[Examined | None]) -> None:
         """Take rows in, let them find others, and let go what nothing can meet."""
+        if all(one is None for one in examined):
+            return
         arrivals = line_up(self.frontiers, examined)
         # 1. store
         by_key = self.node.evict == "key"
         stored = []
-        for side, own, one in zip(self.sides, arrivals.sides, examined, strict=True):
+        for own, one in zip(arrivals.sides, examined, strict=True):
             stored.append(np.flatnonzero(own.codes >= own.lowest) if by_key else np.arange(len(own.codes)))
-            side.arrive(one, stored[-1], own.numbers)
             self.counters.took(0 if one is None else one.batch.length)
-        held = None if by_key else [held_from(side, self.sides, arrivals) for side in self.sides]
+        if self.buffers is not None:
+            stored = self.buffers.to_store(arrivals, examined, stored)
+        for side, own, one, kept in zip(self.sides, arrivals.sides, examined, stored, strict=True):
+            side.arrive(one, kept, own.numbers)
+        held = None
+        if not by_key:
+            held = [held_from(side, self.sides, arrivals, stored[side.number]) for side in self.sides]
         for side in self.sides:
             side.fill_lookups()
         # 2. find
@@ -300,32 +339,60 @@ class OrderedJoin:
         for each sequence."""
         side = self.sides[number]
         sequences = len(side.reader.frontier.sequences)
-        return max(1, int(np.count_nonzero(side.rows_ahead)) + sequences * side.reader.factor)
+        before = 0 if self.buffers is None else self.buffers.most_before(number)
+        return max(1, int(np.count_nonzero(side.rows_ahead)) + sequences * side.reader.factor) + before
 
     def lag(self, number: int) -> int:
         """How many rows of a side have keys above all that have come of some other side."""
-        side = self.sides[number]
-        ahead = side.rows_ahead
-        numbers, codes = side.numbers[:, ahead], side.codes.live[ahead]
-        return max(self.frontiers.ahead_of(other, numbers, codes) for other in self.frontiers.others(number))
+        away = self.buffers.leading[number].rows if self.buffers is not None and self.buffers.leading else 0
+        return lag_of(self.sides[number], self.frontiers) + away
+
+    def predicted(self, model: MemoryModel) -> dict[Strategy, list[int]]:
+        """By strategy and side, how many rows would be held, as a model has it."""
+        if self.buffers is None:
+            return predict(model, loads_of(self.sides, self.frontiers, ()), AHEAD_ROWS)
+        return self.buffers.predicted()
+
+    @property
+    def strategy(self) -> Strategy:
+        """How it keeps within memory."""
+        return "none" if self.buffers is None else self.buffers.strategy
+
+    def spooled_rows(self, number: int) -> int:
+        """Rows of a side on the disk."""
+        return 0 if self.buffers is None else self.buffers.spooled_of(number)
+
+    @property
+    def rows_gone_early(self) -> int:
+        """Rows that went as there was no memory for them."""
+        return 0 if self.buffers is None else self.buffers.rows_gone_early
 
     def stop(self) -> None:
         """Nobody asks any more."""
         for side in self.sides:
             side.reader.leave()
+        if self.buffers is not None:
+            self.buffers.leave()
+
+    def held_rows(self, number: int) -> int:
+        """Rows of a side in memory that are stored, or wait to be sorted or written."""
+        return len(self.sides[number]) + (0 if self.buffers is None else self.buffers.rows_of(number))
 
     @property
     def state_rows(self) -> int:
-        return sum(map(len, self.sides))
+        return sum(self.held_rows(side.number) for side in self.sides)
 
     @property
     def state_bytes(self) -> int:
-        return self.frontiers.nbytes + sum(side.nbytes for side in self.sides)
+        before = 0 if self.buffers is None else self.buffers.nbytes
+        return before + self.frontiers.nbytes + sum(side.nbytes for side in self.sides)
 
     def _check(self) -> None:
         self.frontiers._check()
         for side in self.sides:
             side._check()
+        if self.buffers is not None:
+            self.buffers._check()
 
     def _check_restored(self) -> None:
         expect(len(self.sides) == len(self.inputs) == len(self.node.sides) > 1, "an input for each side")

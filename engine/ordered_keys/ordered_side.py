@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from penstock.engine.expressions.evaluate import evaluate, evaluate_predicate, selected
 from penstock.engine.indexes.hash import HashIndex
-from penstock.engine.intake.key_frontier import KeyReader
 from penstock.engine.keys.keys import combine, encode_values
 from penstock.engine.keys.verify import keep_equal_texts
 from penstock.engine.many_joins.many_side import Keys, codes_on
+from penstock.engine.ordered_memory.frontier_reader import FrontierReader
 from penstock.engine.plan.plan import SideNode
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.batch import NO_ROWS, Batch
@@ -71,13 +71,13 @@ class OrderedSide:
         number: int,
         node: SideNode,
         types: Sequence[SqlType],
-        reader: KeyReader,
+        reader: FrontierReader,
         frontiers: Frontiers,
         by_key: bool,
     ) -> None:
         """by_key: rows go when the others have passed their keys, not first in, first out."""
         self.number = number
-        self.reader = reader
+        self.reader: FrontierReader = reader
         """Of the frontier of its stream."""
         self.key_types = [key.type for key in node.keys]
         texts = [place for place, type_ in enumerate(self.key_types) if type_ is SqlType.VARCHAR]
@@ -118,6 +118,11 @@ class OrderedSide:
         if self.lacking is not None and self._frontiers.have_passed(others, self.number, self.lacking):
             self.lacking = None
 
+    def read_from(self, reader: FrontierReader) -> None:
+        """Rows come another way from now on, and so does how far their keys have come."""
+        self.reader = reader
+        self._frontiers.read_from(self.number, reader)
+
     # -- what comes ---------------------------------------------------------------------------------
 
     def examine(self, batch: Batch) -> Examined:
@@ -140,8 +145,13 @@ class OrderedSide:
     def arrive(self, examined: Examined | None, kept: NDArray, numbers: NDArray) -> None:
         """Keep rows of a batch; kept: which of those that take part; numbers: of all that do."""
         self.first_row = self.end
-        if examined is None or not len(kept):
-            return
+        if examined is not None and len(kept):
+            self.shelf.store.append(*self.stored_form(examined, kept, numbers))
+
+    def stored_form(
+        self, examined: Examined, kept: NDArray, numbers: NDArray
+    ) -> tuple[NDArray, list[pa.Array]]:
+        """Times and columns of rows as they are stored; kept, numbers: as of rows that arrive."""
         all_kept = len(kept) == len(examined.there)
         positions = pa.array(kept)
         texts = [examined.keys[place] for place in self.text_slots]
@@ -154,7 +164,13 @@ class OrderedSide:
         if len(there) < rows.length:
             rows = rows.take(there)
         arrays += [rows.column(column) for column in self._node.columns]
-        self.shelf.store.append(np.ascontiguousarray(rows.ts), arrays)
+        return np.ascontiguousarray(rows.ts), arrays
+
+    def store(self, ts: NDArray, arrays: Sequence[pa.Array]) -> None:
+        """Keep rows that came before those that come next, and perhaps before some that are stored: as if
+        they came behind these."""
+        times = self.shelf.store.ts.live
+        self.shelf.store.append(np.maximum(ts, times[-1]) if len(times) else ts, arrays)
 
     def look_up_by(self, choices: Sequence[Keys]) -> None:
         """Rows are looked up by these keys from now on."""
@@ -226,6 +242,26 @@ class OrderedSide:
             self._drop(self.tail + first)
         if is_sparse:
             self._lay_anew(self.tail - first + left)
+
+    def cut(self, code: int) -> int:
+        """Rows with a lesser key go though some could still be met; how many."""
+        codes = self.codes.live
+        goes = np.flatnonzero(codes < code)
+        if len(goes):
+            self.gone.note(self.numbers[0][goes], codes[goes])
+            self._lay_anew(self.tail + np.flatnonzero(codes >= code))
+        return len(goes)
+
+    def lift(self, code: int) -> tuple[NDArray, list[pa.Array]]:
+        """Take rows with a greater key out, in the form in which they were stored."""
+        codes = self.codes.live
+        rows = self.tail + np.flatnonzero(codes > code)
+        store = self.shelf.store
+        ts = store.ts.data[rows - store.ts.base]
+        arrays = [column.view().take(rows) for column in store.columns]
+        if len(rows):
+            self._lay_anew(self.tail + np.flatnonzero(codes <= code))
+        return ts, arrays
 
     def _drop(self, row: int) -> None:
         self.shelf.store.drop(row)

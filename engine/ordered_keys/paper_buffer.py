@@ -29,12 +29,12 @@ class Held:
     has_gone: NDArray
 
 
-def held_from(side: OrderedSide, sides: Sequence[OrderedSide], arrivals: Arrivals) -> Held:
-    """What is held of a side while rows arrive; they are stored already."""
+def held_from(side: OrderedSide, sides: Sequence[OrderedSide], arrivals: Arrivals, stored: NDArray) -> Held:
+    """What is held of a side while rows arrive; those of `stored`, by their positions, are stored already."""
     number = side.number
     codes = np.ascontiguousarray(side.codes.live)
     is_kept = np.zeros(len(arrivals.owners), np.uint8)
-    is_kept[arrivals.sides[number].places] = 1
+    is_kept[arrivals.sides[number].places[stored]] = 1
     tails = np.empty(len(arrivals.owners), np.int64)
     after = fifo_tails(
         codes, side.first_row - side.tail, np.argsort(codes, kind="stable"), number, side.held_factor,

@@ -40,14 +40,17 @@ from .build_operator import build_operator
 from .pipeline import Pipeline, SubPlan
 
 if TYPE_CHECKING:
+    from penstock.engine.ordered_memory.memory_rules import MemoryRules
+
     from .runtime import Runtime
 
 
 class PlanBuilder:
     """Builds what runs a query, in a runtime."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, memory_rules: MemoryRules | None) -> None:
         self._runtime = runtime
+        self._memory_rules = memory_rules
 
     def build(self, node: PlanNode, numbers: Iterator[int], pipeline: SubPlan, counting: bool) -> Outlet:
         """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
@@ -121,12 +124,14 @@ class PlanBuilder:
         from penstock.engine.ordered_keys.final_join import FinalJoin
         from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 
-        made = OrderedJoin if node.kind == "inner" else FinalJoin
         sources = [one for one in node.inputs if isinstance(one, SourceNode)]
         streams = [self._runtime.streams[one.stream] for one in sources]
         readers = [one.frontier(column).reader() for one, column in zip(streams, node.ordered, strict=True)]
         types = [one.types for one in sources]
-        return made(node, types, queues, readers, name, [one.rows_in > 0 for one in streams])
+        has_rows = [one.rows_in > 0 for one in streams]
+        if node.kind != "inner":
+            return FinalJoin(node, types, queues, readers, name, has_rows)
+        return OrderedJoin(node, types, queues, readers, name, has_rows, self._memory_rules)
 
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""

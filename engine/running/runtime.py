@@ -61,6 +61,7 @@ from .succession import Done, ExactFrom, Succession
 from .windows_in_common import WindowsInCommon
 
 if TYPE_CHECKING:
+    from penstock.engine.ordered_memory.memory_rules import MemoryRules
     from penstock.engine.panes.pane_aggregate import PaneAggregate
     from penstock.engine.panes.pane_member import PaneMember
     from penstock.engine.windows.window_store import WindowStore
@@ -80,11 +81,13 @@ class Runtime:
         choose_layout: ChooseLayout,
         scheduler: Scheduler | None = None,
         on_failure: Callable[[str], None] = nobody_told,
+        memory_rules: MemoryRules | None = None,
     ) -> None:
         """`strategy`: the form of common joins whose queries force none; `choose_layout` says how one should
         keep its rows.
 
-        `on_failure` is told the name of a query that was stopped by an error.
+        `on_failure` is told the name of a query that was stopped by an error. `memory_rules`: of joins
+        without windows.
         """
         self._on_failure = on_failure
         self._strategy = strategy
@@ -101,7 +104,7 @@ class Runtime:
         self.tables: dict[str, StaticTable] = {}
         self.pipelines: dict[str, Pipeline] = {}
         self.parts = CommonParts(self)
-        self.builder = PlanBuilder(self)
+        self.builder = PlanBuilder(self, memory_rules)
         self.results_memory = ResultsMemory()
         self.is_restored = False
         """Whether it came from a checkpoint: then what goes wrong inside may be the fault of who wrote

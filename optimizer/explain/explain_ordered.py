@@ -8,7 +8,10 @@ from penstock.engine.intake.disorder import write_rule
 from penstock.engine.ordered_keys.facts import facts_of_side, false_at_most
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
+from penstock.engine.ordered_keys.predict import loads_of
 from penstock.engine.plan.plan import OrderedJoinNode
+from penstock.optimizer.costs.ordered_memory import OrderedMemory, output_factor, output_rate
+from penstock.optimizer.costs.write_rate import write_rate
 
 from .explain_text import where_lines
 
@@ -22,6 +25,13 @@ GIVES = {
 GOES = {
     "key": "rows go when no row to come can have their key",
     "fifo": "rows go first in, first out, as the buffers of the model say",
+}
+
+KEEPS = {
+    "none": "within the limit in memory alone",
+    "dbf": "rows that lead the other streams wait on the disk",
+    "msf": "each stream is brought into the order of its keys first",
+    "hybrid": "each stream is brought into the order of its keys first; rows that lead wait on the disk",
 }
 
 
@@ -42,14 +52,27 @@ def describe_ordered(
     lines.append(GOES[node.evict])
     if node.residual is not None:
         lines += [f"partners {line}" for line in where_lines(node.residual)]
+    if join.buffers is not None:
+        lines.append(KEEPS[join.strategy])
     for name, side, one in zip(names, join.sides, facts, strict=True):
         window = node.sides[side.number].window
         shown = f", also [{window}]" if window.is_bounded else ""
         lines.append(f"{name}: {said(side, one)}{shown}")
         if analyze:
             lines[-1] += f", {counted(one)}"
+            if one["spooled_rows"]:
+                lines[-1] += f", {one['spooled_rows']:,} on the disk"
         predicate = node.sides[side.number].predicate
         lines += [] if predicate is None else [f"  {line}" for line in where_lines(predicate)]
+    predicted = {name: sum(rows) for name, rows in join.predicted(OrderedMemory()).items()}
+    if analyze and node.kind == "inner":
+        told = ", ".join(f"{name} {rows:,}" for name, rows in predicted.items())
+        lines.append(f"rows as the model has them: {told}")
+        loads = loads_of(join.sides, join.frontiers, () if join.buffers is None else join.buffers.leading)
+        rate, factor = write_rate(output_rate(loads)), output_factor(loads)
+        lines.append(f"gives at most {rate} rows per second, with a factor of at most {factor:,}")
+    if analyze and join.rows_gone_early:
+        lines.append(f"{join.rows_gone_early:,} rows went early: there was no memory for them")
     if analyze and join.missed.rows:
         lines.append(
             f"{join.missed.rows:,} rows came too late for their partners, "
@@ -65,7 +88,7 @@ def describe_ordered(
         "state_bounded": True,
     }
     data |= {"rows_late_key": join.missed.rows}
-    data |= {"results_missed_at_most": join.missed.most}
+    data |= {"results_missed_at_most": join.missed.most, "strategy": join.strategy, "predicted": predicted}
     return title, lines, data
 
 

@@ -45,6 +45,7 @@ NOT_KEPT = {
     "engine.changes.group_table.Changes",  # Tally
     "engine.changes.change_join.Work", "engine.changes.expire._Work",
     "engine.panes.panes.PaneWindow", "engine.panes.pane_values.PaneValues",  # PaneAggregate
+    "engine.ordered_keys.unmatched.Unmatched",  # FinalJoin
 }  # fmt: skip
 
 
