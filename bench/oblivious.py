@@ -2,9 +2,10 @@
 
 Query 1 of the paper, three streams with a congestion and a burst: which part of the results is found, with
 declared factors and with measured ones; what is held against what the model predicts; what windows of as many
-rows find. Then, without these, how fast it goes: against the same join through ROWS windows, and against
-Polars, asked again each second of stream time over the rows that could still meet. What it costs to measure
-is told from a windowed join over the same streams, with ORDERED columns and without.
+rows find; what the strategies under a memory limit hold (oblivious_memory.py). Then, without congestion and
+burst, how fast it goes: against the same join through ROWS windows, and against Polars, asked again each
+second of stream time over the rows that could still meet. What it costs to measure is told from a windowed
+join over the same streams, with ORDERED columns and without.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
@@ -21,6 +23,7 @@ import pyarrow as pa
 
 from penstock.api import Engine
 
+from .oblivious_memory import bench_memory
 from .oblivious_streams import Rows, draw_streams
 from .outcome import Outcome, Target
 from .race import Contestant, race
@@ -42,17 +45,21 @@ class Size:
     seeds: int
     fast_seconds: int  # without congestion and burst, for speed
     rounds: int
+    memory_seconds: int  # of Query 1, strategy by strategy
+    memory_seeds: int
 
 
-FULL = Size(seconds=120, seeds=5, fast_seconds=3_000, rounds=5)
-QUICK = Size(seconds=24, seeds=1, fast_seconds=60, rounds=1)
+FULL = Size(120, 5, 3_000, 5, memory_seconds=120, memory_seeds=3)
+QUICK = Size(24, 1, 60, 1, memory_seconds=24, memory_seeds=1)
 
 
-def bench_oblivious(size: Size, out: object, tell: Tell) -> Outcome:
+def bench_oblivious(size: Size, out: Path, tell: Tell) -> Outcome:
     """Everything above."""
     outcome = Outcome("oblivious", CAPTION, data={"size": dataclasses.asdict(size)})
     tell("what is found, and what is held")
     bench_accuracy(outcome, size)
+    tell("what is held, by strategy")
+    bench_memory(outcome, out, size.memory_seconds, size.memory_seeds)
     tell("how fast")
     bench_speed(outcome, size)
     return outcome

@@ -7,7 +7,7 @@ stays behind from then on; the third has eight times its rate from two thirds on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +33,13 @@ class Rows:
         return pa.table({"ts": ts, "k": self.keys, "v": np.arange(len(self.keys))})
 
 
-def draw_streams(seconds: int, seed: int, is_disturbed: bool) -> dict[str, Rows]:
+def draw_streams(
+    seconds: int, seed: int, is_disturbed: bool, factors: Mapping[str, int] = FACTORS
+) -> dict[str, Rows]:
     """All three; is_disturbed: with congestion and burst."""
     random = np.random.default_rng(seed)
     found = {}
-    for name, reach in FACTORS.items():
+    for name, reach in factors.items():
         pace = paces(name, seconds) if is_disturbed else [(0.0, 1.0)]
         ts = arrivals(random, seconds, pace)
         keys = np.arange(len(ts)) // COPIES

@@ -13,13 +13,16 @@ from penstock.bench.oblivious_streams import draw_streams, factor_of
 def test_all_answers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.bench.race.TURN_S", 0)
     told: list[str] = []
-    outcome = oblivious.bench_oblivious(oblivious.Size(24, 2, 20, 1), tmp_path, told.append)
+    outcome = oblivious.bench_oblivious(oblivious.Size(24, 2, 20, 1, 6, 1), tmp_path, told.append)
     assert outcome.agrees, outcome.disagreements
     values = {line.name: line.value for line in outcome.lines}
     assert values["found with declared factors"] == 100
     assert 0 < values["found by windows of as many rows"] < 100
     assert 80 < values["found with measured ones"] <= 100
-    assert len(told) == 2
+    assert len(told) == 3
+    assert [path.name for path in sorted(tmp_path.glob("*.png"))] == sorted(outcome.pictures)
+    held = {line.name: line.value for line in outcome.lines if line.group.startswith("Figure 10")}
+    assert held["hybrid"] == min(held[name] for name in ("none", "msf", "dbf", "hybrid"))
 
 
 def test_streams_fall_behind_and_burst() -> None:
