@@ -295,6 +295,24 @@ def test_a_message_for_each_time_at_which_pairs_leave() -> None:
     assert fold.queue.messages == [5]
 
 
+def test_pairs_that_were_withdrawn_are_told_when_they_would_have_left() -> None:
+    """Whoever keeps rows until they leave has the pair and its withdrawal until then."""
+    queues = Queue(), Queue()
+    fold = Fold(join_of(queues, (0,), types=TWO, messages=True))
+    queues[0].put(batch_of(rows((1, 1, 4), ets=20), TWO, True))
+    queues[1].put(batch_of(rows((2, 1, 4), (3, -1, 4), ets=30), TWO, True))
+    for queue in queues:
+        queue.promise(19)
+    while fold.step(1000):
+        pass
+    assert fold.queue.messages == []
+    for queue in queues:
+        queue.promise(50)
+    while fold.step(1000):
+        pass
+    assert fold.queue.messages == [20]
+
+
 def test_nothing_is_told_to_have_left_before_all_pairs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs that are withdrawn at 3 would have left at 20; in a later chunk some come at 10 and do."""
     monkeypatch.setattr(change_join, "CHUNK_ROWS", 2)
