@@ -77,6 +77,11 @@ def check_declared(now: Engine, before: Engine) -> None:
         timed, was = timing(now, name), timing(before, name)
         if timed != was:
             raise UsageError(f"Expected the watermark of `{name}` that was saved, {was}, found {timed}")
+        grow, grew = growing(now, name), growing(before, name)
+        if grow != grew:
+            raise UsageError(
+                f"Expected the ORDERED columns of `{name}` that were saved, {grew}, found {grow}"
+            )
         for column in columns.names:
             if column not in before.streams[name].names:
                 refuse_read(now, name, column)
@@ -129,6 +134,20 @@ def timing(engine: Engine, stream: str) -> str:
     if declared.idle_us is not None:
         written += f" idle after {write_duration(declared.idle_us)}"
     return f"`{written}`"
+
+
+def growing(engine: Engine, stream: str) -> str:
+    """`n within 5 rows`: the columns of a stream that are declared ORDERED."""
+    columns = engine._stream(stream).columns
+    written = []
+    for column in columns:
+        if column.order is not None:
+            order = {"monitored": "", "rows": f" within {column.order.size} rows"}
+            words = order.get(column.order.kind, f" within {column.order.size}")
+            written.append(
+                column.name + words + "".join(f" per {columns[at].name}" for at in column.order.per)
+            )
+    return f"`{', '.join(written)}`" if written else "none"
 
 
 def show(relations: Mapping[str, pa.Schema]) -> str:

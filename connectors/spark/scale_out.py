@@ -40,7 +40,7 @@ from .buckets import MOST
 from .pack_rows import GIVEN, LEFT_OUT, QUERY, RESULTS, Packer, Unpacker
 from .scaled_files import ScaledFiles
 from .scaled_frame import ScaledFrame
-from .schema import WATERMARK_DELAY, declare_stream, own_type, spark_schema
+from .schema import WATERMARK_DELAY, declare_stream, order_of, own_type, spark_schema
 from .start_engine import Setup
 from .table_rows import digest_rows
 
@@ -105,12 +105,14 @@ def scale_out(
     key: str | Mapping[str, str] | None = None,
     buckets: int | None = None,
     tables: Mapping[str, Any] | None = None,
+    ordered: Mapping[str, Mapping[str, str]] | None = None,
     engine: Mapping[str, Any] | None = None,
 ) -> ScaledOut:
     """Run `queries` over streaming DataFrames, split by key over the executors.
 
     `queries`: CREATE QUERY statements, and CREATE TABLE with `tables`, rows by name, which every engine gets.
     `key`: the column by which streams are split, one name for all or one for each; found if it is not given.
+    `ordered`: columns that grow, with what stands behind ORDERED, as {"s": {"n": "WITHIN 5 ROWS"}}.
     `buckets`: how many engines, else as many as Spark runs tasks at a time. Neither can change while the
     checkpoint is kept, nor rows of tables; queries may be added and taken out. `engine`: keywords of
     `penstock.Engine`. A query that is started has no more shuffle partitions than buckets, whatever the
@@ -121,7 +123,8 @@ def scale_out(
         raise UsageError("Expected streaming DataFrames by the names of their streams, found none")
     frames = {name: with_watermark(name, frame) for name, frame in streams.items()}
     session = next(iter(frames.values())).sparkSession
-    declared = [declare_stream(name, frame) for name, frame in frames.items()]
+    growing = order_of(frames, ordered)
+    declared = [declare_stream(name, frame, ordered=growing[name]) for name, frame in frames.items()]
     rows = {name: one.toArrow() if hasattr(one, "toArrow") else one for name, one in (tables or {}).items()}
     setup = Setup("\n".join([*declared, queries]), rows, engine or {})
     # 2. how it is split

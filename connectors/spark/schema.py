@@ -19,6 +19,7 @@ here.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -127,11 +128,13 @@ def declare_stream(
     *,
     time_column: str | None = None,
     slack: datetime.timedelta | None = None,
+    ordered: Mapping[str, str] | None = None,
 ) -> str:
     """CREATE STREAM for rows of this DataFrame.
 
     The time column is the one given, else the one of `withWatermark`, else `ts`. The slack, how late a row
-    may be, is the one given, else the delay of `withWatermark`, else none.
+    may be, is the one given, else the delay of `withWatermark`, else none. `ordered`: columns that grow, and
+    what stands behind ORDERED, as {"n": "WITHIN 5 ROWS"}.
     """
     schema = frame if isinstance(frame, spark.StructType) else frame.schema
     columns = sql_columns(schema, name)
@@ -149,10 +152,35 @@ def declare_stream(
         slack_us = slack // datetime.timedelta(microseconds=1)
         if slack_us < 0:
             raise UsageError(f"Expected a slack of 0 or more, found `{slack}`")
-    written = [f"{quote(column)} {type_}" for column, type_ in columns.items()]
+    growing = order_words(columns, ordered or {}, name)
+    written = [f"{quote(column)} {type_}{growing.get(column, '')}" for column, type_ in columns.items()]
     lateness = f" - {write_duration(slack_us)}" if slack_us else ""
     written.append(f"WATERMARK FOR {quote(found)} AS {quote(found)}{lateness}")
     return f"CREATE STREAM {quote(name)} ({', '.join(written)});"
+
+
+def order_of(
+    streams: Iterable[str], ordered: Mapping[str, Mapping[str, str]] | None
+) -> dict[str, Mapping[str, str]]:
+    """What was said of each stream's columns that grow."""
+    names = list(streams)
+    for name in ordered or {}:
+        if name not in names:
+            hint = did_you_mean(name, names) or ""
+            raise UsageError(f"Expected one of the `streams` in `ordered`, found `{name}`. {hint}".rstrip())
+    return {name: (ordered or {}).get(name, {}) for name in names}
+
+
+def order_words(columns: Iterable[str], ordered: Mapping[str, str], name: str) -> dict[str, str]:
+    """What stands behind the types of columns that grow."""
+    names = {column.lower(): column for column in columns}
+    words = {}
+    for column, rule in ordered.items():
+        if column.lower() not in names:
+            what = f"Expected a column `{column}`, which is to be ORDERED, found none"
+            raise SchemaError(what, source=name, hint=did_you_mean(column, names.values()))
+        words[names[column.lower()]] = f" ORDERED {rule}".rstrip()
+    return words
 
 
 def quote(name: str) -> str:

@@ -62,7 +62,7 @@ from .outputs import Callbacks, Files, Output, Taker
 from .owner import Owner
 from .running_batch import is_running, is_running_here, running_batch
 from .saved_states import SavedStates
-from .schema import declare_stream
+from .schema import declare_stream, order_of
 from .split_batch import split_batch
 from .start_engine import Setup, take_watermark, telling_how_to_go_on
 
@@ -197,6 +197,7 @@ def sink(
     format: str = "parquet",
     options: Mapping[str, Any] | None = None,
     results: Mapping[str, Taker] | Callable[[str, DataFrame, int], None] | None = None,
+    ordered: Mapping[str, Mapping[str, str]] | None = None,
     engine: Mapping[str, Any] | None = None,
 ) -> Sink:
     """A function for foreachBatch that runs `queries` over the micro-batches.
@@ -205,13 +206,15 @@ def sink(
     DataFrames by name. `tables`: rows of the declared tables. `state`: a folder for the engine's state, or
     what pyarrow.fs can open, which belongs to this query's checkpointLocation. Results go to files, `path`
     in a `format` of Spark's with its `options`; or to `results`, a function (DataFrame, batch id) by query,
-    or one for all (name, DataFrame, batch id). `engine`: keywords of `penstock.Engine`; late="drop" is the
-    default here.
+    or one for all (name, DataFrame, batch id). `ordered`: columns of `streams` that grow, with what stands
+    behind ORDERED, as {"s": {"n": "WITHIN 5 ROWS"}}. `engine`: keywords of `penstock.Engine`; late="drop" is
+    the default here.
     """
     if (path is None) == (results is None):
         found = "neither" if path is None else "both"
         raise UsageError(f"Expected a `path` for results or functions in `results`, found {found}")
-    declared = [declare_stream(name, frame) for name, frame in (streams or {}).items()]
+    growing = order_of(streams or {}, ordered)
+    declared = [declare_stream(name, frame, ordered=growing[name]) for name, frame in (streams or {}).items()]
     setup = Setup("\n".join([*declared, queries]), tables or {}, engine or {})
     output: Output = Callbacks(results) if results is not None else Files(str(path), format, options or {})
     return Sink(setup, SavedStates(state), output)

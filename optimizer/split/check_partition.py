@@ -7,6 +7,7 @@ whole if all that an operator has to see together is in one part:
     a join, of whatever kind           has an equality of the two sides' keys
     GROUP BY, DISTINCT, set operation  has the key among its columns
     ROWS window                        is PARTITION BY the key
+    ORDERED, without a window          is not the key: rows of all keys tell how far keys have come
     a table                            is in every part: it may be joined to a stream's rows, not they to its
     changes that are net in an instant have the key among their columns, else two parts' would not cancel
 
@@ -107,6 +108,10 @@ class _Check:
     def _scan(self, scan: StreamScan) -> Place:
         column = self._key[scan.stream]
         field = scan.fields[column]
+        if column in scan.ordered and not scan.windowed:
+            raise Refusal(
+                "a key that is not ORDERED, as a further equality", f"`{field.name}`", scan.position
+            )
         if scan.window.kind == "rows":
             names = [name.lower() for name in scan.window.partition]
             if field.name.lower() not in names:

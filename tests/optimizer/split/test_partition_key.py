@@ -220,3 +220,65 @@ def test_bucket_names_fit_any_usual_number_of_partitions() -> None:
     assert len(set(names)) == 24
     assert bucket_names(12) == names[:12]
     assert all(SPREAD % partitions == 0 for partitions in (1, 2, 3, 4, 8, 12, 16, 24, 32, 64, 100, 200))
+
+
+GROWING = "CREATE STREAM {} (ts TIMESTAMP, device BIGINT, n BIGINT ORDERED WITHIN {} ROWS, v BIGINT);"
+ON_BOTH = "SELECT a.n, a.v, b.v AS w FROM a JOIN b ON a.n = b.n AND a.device = b.device"
+
+
+def growing() -> penstock.Engine:
+    engine = penstock.Engine()
+    engine.execute(GROWING.format("a", 5) + GROWING.format("b", 9))
+    return engine
+
+
+def test_a_join_on_keys_that_grow_is_split_by_a_further_equality() -> None:
+    engine = growing()
+    engine.query(ON_BOTH)
+    assert engine.partition_key() == {"a": "device", "b": "device"}
+    for key in ({"a": "n", "b": "n"}, {"a": "n"}):
+        with pytest.raises(penstock.UnsupportedError, match=r"a key that is not ORDERED.*, found `n`"):
+            engine.partition_key(key)
+
+
+def test_without_a_further_equality_it_is_refused() -> None:
+    engine = growing()
+    engine.query("SELECT a.n, a.v, b.v AS w FROM a JOIN b USING (n)")
+    with pytest.raises(penstock.UnsupportedError, match=r"a key that is not ORDERED.*, found `n`"):
+        engine.partition_key()
+
+
+def test_with_windows_a_column_that_is_ordered_is_one_like_any_other() -> None:
+    engine = growing()
+    engine.query("SELECT a.v FROM a [RANGE 1 SECOND] AS a JOIN b [RANGE 1 SECOND] AS b ON a.n = b.n")
+    assert engine.partition_key() == {"a": "n", "b": "n"}
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+@settings(max_examples=30)
+def test_parts_of_a_join_on_keys_that_grow_give_what_the_whole_gives(seed: int, buckets: int) -> None:
+    """Rows are at most so many places late in the whole, and so in each part."""
+    rng = np.random.default_rng(seed)
+    rows = {}
+    for name, late in (("a", 5), ("b", 9)):
+        n = np.argsort(np.arange(60) // 2 + rng.uniform(0, late / 4, 60), kind="stable") // 2
+        rows[name] = pa.table(
+            {"ts": np.arange(60), "device": rng.integers(0, 6, 60), "n": n, "v": rng.integers(0, 9, 60)}
+        )
+
+    def run(part: dict[str, pa.Table]) -> Counter[Any]:
+        engine = growing()
+        query = engine.query(ON_BOTH)
+        for at in range(0, 60, 20):
+            for name, table in part.items():
+                here = table.filter(pa.array((table["ts"].to_numpy() // 20) == at // 20))
+                engine.push(name, here)
+        engine.close()
+        return bag(query.results().drop(["_ts"]))
+
+    parts: Counter[Any] = Counter()
+    for bucket in range(buckets):
+        parts += run(
+            {name: t.filter(pa.array(t["device"].to_numpy() % buckets == bucket)) for name, t in rows.items()}
+        )
+    assert parts == run(rows)
