@@ -122,6 +122,11 @@ def scale_out(
     if not streams:
         raise UsageError("Expected streaming DataFrames by the names of their streams, found none")
     frames = {name: with_watermark(name, frame) for name, frame in streams.items()}
+    if (engine or {}).get("spool") is not None:
+        raise UsageError(
+            "Expected no `spool` in `engine` of scale_out, found one: the state of an engine goes from one "
+            "machine to another, and what it has on a disk does not"
+        )
     session = next(iter(frames.values())).sparkSession
     growing = order_of(frames, ordered)
     declared = [declare_stream(name, frame, ordered=growing[name]) for name, frame in frames.items()]

@@ -68,6 +68,8 @@ def test_what_is_ordered_is_there(spark: SparkSession, tmp_path: Path) -> None:
     assert '"id" BIGINT ORDERED WITHIN 2 ROWS,' in declare_stream("a", frame, ordered={"ID": "WITHIN 2 ROWS"})
     with pytest.raises(penstock.SchemaError, match="Expected a column `it`, which is to be ORDERED"):
         declare_stream("a", frame, ordered={"it": ""})
+    with pytest.raises(penstock.UsageError, match="Expected no `spool` in `engine` of scale_out"):
+        scale_out(QUERY, both_streams(spark, tmp_path), ordered=ORDERED, engine={"spool": str(tmp_path)})
     with pytest.raises(penstock.UsageError, match="one of the `streams` in `ordered`, found `c`"):
         scale_out(QUERY, both_streams(spark, tmp_path), ordered={"c": {"id": ""}})
 
