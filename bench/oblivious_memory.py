@@ -77,6 +77,8 @@ def bench_predictions(outcome: Outcome, out: Path, seconds: int) -> None:
         note = f"{said.mean():,.0f} predicted, {needed.mean():,.0f} needed, on average"
         found = share(needed <= said)
         outcome.add(group, f"seconds in which {name} needs no more", found, "%", Target(">=", 100), note)
+    ratio = float(declared.predicted.sum() / declared.rows.sum())
+    outcome.add(group, "predicted against held, first in, first out", ratio, "x", Target("<=", 1.3))
     figure, axes = plotter().subplots(1, len(streams), figsize=(13, 4), layout="constrained")
     for number, (axis, name) in enumerate(zip(axes, streams, strict=True)):
         axis.plot(declared.predicted[:, number], color="#1b6ca8", label="predicted, factors declared")

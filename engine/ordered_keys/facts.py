@@ -9,7 +9,7 @@ from typing import Any
 from penstock.engine.intake.disorder import write_code
 from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.keys.keys import INT_MAX, INT_MIN
-from penstock.engine.ordered_memory.memory_rules import STRATEGIES, MemoryModel
+from penstock.engine.ordered_memory.memory_rules import STRATEGIES, MemoryModel, Strategy
 from penstock.engine.plan.plan import PlanNode, SourceNode, TableNode
 from penstock.engine.plan.plan_parts import plan_nodes
 
@@ -53,8 +53,17 @@ def facts_of(results: int, joins: list[OrderedJoin], each: int, model: MemoryMod
         "spooled_rows": sum(join.spooled_rows(side.number) for join in joins for side in join.sides),
         "rows_gone_early": sum(join.rows_gone_early for join in joins),
         "predicted": {one: sum(sum(held[one]) for held in predicted) for one in STRATEGIES},
-        "sides": [facts_of_side(join, side) for join in joins for side in join.sides],
+        "sides": [
+            facts_of_side(join, side) | {"predicted": of_side(held, side)}
+            for join, held in zip(joins, predicted, strict=True)
+            for side in join.sides
+        ],
     }
+
+
+def of_side(predicted: Mapping[Strategy, list[int]], side: OrderedSide) -> dict[str, int]:
+    """Of what is predicted of all sides that of one, by strategy."""
+    return {strategy: rows[side.number] for strategy, rows in predicted.items()}
 
 
 def facts_of_side(join: OrderedJoin, side: OrderedSide) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.intake.disorder import write_rule
-from penstock.engine.ordered_keys.facts import facts_of_side, false_at_most
+from penstock.engine.ordered_keys.facts import facts_of_side, false_at_most, of_side
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
 from penstock.engine.ordered_keys.predict import loads_of
@@ -64,7 +64,9 @@ def describe_ordered(
                 lines[-1] += f", {one['spooled_rows']:,} on the disk"
         predicate = node.sides[side.number].predicate
         lines += [] if predicate is None else [f"  {line}" for line in where_lines(predicate)]
-    predicted = {name: sum(rows) for name, rows in join.predicted(OrderedMemory()).items()}
+    by_side = join.predicted(OrderedMemory())
+    predicted = {name: sum(rows) for name, rows in by_side.items()}
+    facts = [one | {"predicted": of_side(by_side, side)} for one, side in zip(facts, join.sides, strict=True)]
     if analyze and node.kind == "inner":
         told = ", ".join(f"{name} {rows:,}" for name, rows in predicted.items())
         lines.append(f"rows as the model has them: {told}")

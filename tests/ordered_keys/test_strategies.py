@@ -53,6 +53,8 @@ def test_every_strategy_finds_all_there_is(
     for at, part in enumerate(parts):
         push(engine, part)
         engine._runtime._check()
+        join = join_of(engine)
+        assert all(join.held_rows(one.number) <= join.predicted_rows(one.number) for one in join.sides)
         if at == restored_at:
             found += rows_of(query)
             engine = Engine.restore_bytes(engine.checkpoint_bytes())
