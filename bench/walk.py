@@ -46,7 +46,8 @@ class Walk:
         """For sys.setprofile. C functions are where Python called them."""
         if event == "call":
             self._go(frame.f_code.co_filename)
-            self.files[self._at] += 1
+            if self._at:  # else nothing of ours has been called yet
+                self.files[self._at] += 1
         elif event == "return" and frame.f_back is not None:
             self._go(frame.f_back.f_code.co_filename)
 

@@ -40,7 +40,7 @@ class Missed:
         for side, positions in zip(sides, late, strict=True):
             if len(positions):
                 self.rows += len(positions)
-                side.rows_late += len(positions)
+                side.note_late(len(positions))
                 for name in names_of(arrivals.sides[side.number], positions).tolist():
                     self.most += results_of(name, side, sides)
 

@@ -62,6 +62,10 @@ class KeptRows:
         self.store = Store(types)
         self.lookups: list[HashIndex] = []
 
+    def forget_lookups(self) -> None:
+        """Rows are to be found in other ways."""
+        self.lookups = []
+
 
 class OrderedSide:
     """Looked up by choices of its keys; the first of them grows."""
@@ -176,7 +180,11 @@ class OrderedSide:
         """Rows are looked up by these keys from now on."""
         if list(choices) != self.choices:
             self.choices = list(choices)
-            self.shelf.lookups = []
+            self.shelf.forget_lookups()
+
+    def note_late(self, rows: int) -> None:
+        """So many came too late for some that they would have met."""
+        self.rows_late += rows
 
     def fill_lookups(self) -> None:
         """Let all rows that are stored be found."""

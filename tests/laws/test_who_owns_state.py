@@ -41,8 +41,6 @@ OUTSIDE: dict[str, int] = {
     "engine/many_joins/many_join.py": 1,
     "engine/many_joins/many_side.py": 1,
     "engine/many_joins/row_giver.py": 2,
-    "engine/ordered_keys/missed.py": 1,
-    "engine/ordered_keys/ordered_side.py": 1,
     "engine/running/build_operator.py": 1,
     "engine/running/common_parts.py": 7,
     "engine/running/common_selects.py": 6,
