@@ -34,7 +34,7 @@ from penstock.optimizer.tree.logical import (
 
 from .plan_final import is_final_join, is_per
 from .plan_many import MOST_SIDES
-from .plan_ordered import growing_items, is_ordered, per_alone
+from .plan_ordered import can_grow, growing_items, is_ordered, per_alone
 from .plan_streams import is_plain
 
 
@@ -54,9 +54,9 @@ def refuse_unbounded(query: Query) -> None:
     if query.hop is not None:
         not_yet("HOP BY over a join without windows", query.hop.position)
     refuse_emit(query, joins)
-    windowed = [one for one in nodes_of(query.root) if isinstance(one, StreamScan) and one.windowed]
-    others = [one for one in joins if one.kind != "inner"]
-    if not is_plain(query.root) and (windowed or others):
+    scans = [one for one in nodes_of(query.root) if isinstance(one, StreamScan)]
+    has_others = any(one.kind != "inner" for one in joins) or not all(map(can_grow, scans))
+    if not is_plain(query.root) and has_others:
         not_yet("A table beside such joins and windows", query.emit_position)
 
 
@@ -135,8 +135,8 @@ def refuse_cluster(cluster: Cluster) -> None:
             raise no_window(unbounded[0], True)
         return
     for base in bases:
-        if isinstance(base, StreamScan) and base.windowed and not (base.ordered and is_range(base)):
-            kind = "a window" if is_range(base) else "a ROWS window"
+        if isinstance(base, StreamScan) and base.windowed and not can_grow(base):
+            kind = "a ROWS window" if base.window.kind == "rows" else "a window"
             hint = "Of streams with and without windows all need a column that is declared ORDERED"
             not_yet(f"A stream with {kind} beside one without in a join", base.position, f"{hint}, and RANGE")
         if not isinstance(base, StreamScan | TableScan):
@@ -205,10 +205,6 @@ def name_of(node: Node) -> str:
             return "UNION ALL"
         case _:
             return "A sub-query"
-
-
-def is_range(scan: StreamScan) -> bool:
-    return scan.window.kind == "range" and not scan.window.partition
 
 
 def not_yet(
