@@ -1,4 +1,4 @@
-"""Rows of one side in the order of their keys: each goes on when no row to come can have a lesser key.
+"""Rows of one side in the order of their keys: each goes on when no row to come can have its key or less.
 
 In:      rows of a stream in the order of arrival, and how far its keys have come after each.
 Out:     the same rows by key, those of one key as they came, at the time of the row that let them go on; and

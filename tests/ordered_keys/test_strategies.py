@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ordered_streams import draw_arrivals, full_join
+from ordered_streams import Arrival, draw_arrivals, full_join
 from test_ordered_join import cuts, declared, engine_of, join_of, push, query_of, rows_of
 
 from penstock import Engine
@@ -78,7 +78,8 @@ def test_the_disk_changes_nothing(evict: str, tmp_path: Path, seed: int) -> None
     arrivals = draw_arrivals(dice, streams, dice.choice((30, 120)))
     less = dice.choice((0, 0, 1, 3)) if evict == "key" else 0
     rules = [f"ORDERED WITHIN {k} ROWS" for k in declared(arrivals, streams, less)]
-    parts = cuts(dice, arrivals)
+    coarse = dice.choice((1, 1, 7))
+    parts = cuts(dice, [Arrival(one.stream, one.key, one.row, one.ts // coarse) for one in arrivals])
     answers, missed = [], []
     for options in ({"disorder": "none"}, {"disorder": "dbf", "spool": tmp_path}):
         engine = engine_of(rules, late="drop", evict=evict, **options)
@@ -95,3 +96,20 @@ def test_the_disk_changes_nothing(evict: str, tmp_path: Path, seed: int) -> None
         assert lacking <= join.missed.most
     assert answers[0] == answers[1]
     assert missed[0] == missed[1]
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("disorder", ["msf", "hybrid"])
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=20, suppress_health_check=FUNCTION_SCOPED)
+def test_what_is_sorted_comes_in_the_order_of_keys(disorder: str, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    arrivals = draw_arrivals(dice, 3, 80)
+    rules = [f"ORDERED WITHIN {k} ROWS" for k in declared(arrivals, 3)]
+    engine = engine_of(rules, disorder=disorder, spool=tmp_path)
+    query = query_of(engine, 3)
+    for part in cuts(dice, arrivals):
+        push(engine, part)
+    engine.close()
+    keys = query.results()["k"].to_pylist()
+    assert keys == sorted(keys) and len(keys) == len(full_join(arrivals, 3))
