@@ -66,9 +66,9 @@ def bytes_per_row(kind: str, window_rows: int, windows: int = 5) -> tuple[float,
         engine.push("b", b)
         query.results()
         if place * 5 >= len(slices) * 2:
-            rows = len(join.left)
-            index_bytes = sum(shelf.index.nbytes for shelf in join.left.shelves)
-            most = max(most[0], index_bytes / rows), max(most[1], join.left.nbytes / rows)
+            rows = len(join.sides[0])
+            index_bytes = sum(shelf.index.nbytes for shelf in join.sides[0].shelves)
+            most = max(most[0], index_bytes / rows), max(most[1], join.sides[0].nbytes / rows)
     return most
 
 

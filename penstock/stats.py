@@ -167,7 +167,7 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
         stats["messages_in"] = messages
         stats["messages_purged"] = sum(queue.messages_purged for queue in operator.inputs)
     if isinstance(operator, WindowJoin):
-        stats["indexes"] = [side.index_kind for side in operator.sides]
+        stats["indexes"] = [side.kept.index_kind for side in operator.sides]
     return stats
 
 

@@ -173,7 +173,7 @@ class ChainGroup:
 
     def _forget_unfilled(self, member: Member) -> None:
         for side in self.sides:
-            side.unfilled = [one for one in side.unfilled if one is not member]
+            side.wait_no_more(member)
 
     def drain(self) -> None:
         """Work all rows that have been taken in."""
@@ -199,11 +199,11 @@ class ChainGroup:
         index = index_members(roster, self.sides)
         note_coverage(roster, self.sides, self.head.now)
         for side, must in zip(self.sides, must_tag, strict=True):
-            side.query_index = index
+            side.file_by(index)
             if must:
                 retag(side)
                 for shelf in side.shelves:
-                    shelf.lifetime = side.size
+                    shelf.lifetime = side.terms.size
             if not side.shelves:  # rows are numbered from 0 again
                 for union in self._unions.values():
                     union.since[side.number] = 0
@@ -259,7 +259,7 @@ class ChainGroup:
             inner = longest[(longest > slice_.start) & (longest < slice_.end)]
             slice_.parts = build_slices(inner) if len(inner) else None
             slice_.timed = not bool(counting[taking].all())
-            takes_all = not slice_.timed and not is_timed and not self.sides[0].verified
+            takes_all = not slice_.timed and not is_timed and not self.sides[0].kept.verified
             takes_all = takes_all and bool((is_within & (is_whole | is_even))[taking].all())
             slice_.is_apart = not bool(is_whole[taking].all())
             slice_.takes_all = (
@@ -284,7 +284,7 @@ class ChainGroup:
         self.head.output.queues.clear()
         for side in self.sides:
             side.shelves.clear()
-            side.query_index = None
+            side.file_by(None)
 
     # -- slices -------------------------------------------------------------------------------------
 

@@ -116,24 +116,25 @@ class ChainHead:
 
     def _references(self, side: Side, other: Side) -> NDArray:
         """int64[2 * FIELDS, n]: each new row as a male, and below as a female."""
-        rows = len(side.ts)
+        arrived = side.arrival
+        rows = len(arrived.ts)
         table = np.zeros((2 * FIELDS, rows), np.int64)
         if not rows:
             return table
         assert side.query_index is not None and len(side.shelves) == 1, "expected one shelf and its members"
-        leaves, words = as_matrix(side.leaves, rows, np.int32), as_matrix(side.words, rows, np.int64)
-        pos = side.places if side.by_place else side.ts
+        leaves, words = as_matrix(arrived.leaves, rows, np.int32), as_matrix(arrived.words, rows, np.int64)
+        pos = arrived.places if side.by_place else arrived.ts
         male, female = table[:FIELDS], table[FIELDS:]
-        male[TS] = female[TS] = side.ts
+        male[TS] = female[TS] = arrived.ts
         male[KIND] = MALE + side.number
         female[KIND] = FEMALE + side.number
-        male[ROW] = female[ROW] = side.refs
-        male[CLOCK] = other.clock(side.ts)
-        male[LOW_KEY] = side.low
-        male[HIGH_KEY] = side.high
+        male[ROW] = female[ROW] = arrived.refs
+        male[CLOCK] = other.clock(arrived.ts)
+        male[LOW_KEY] = arrived.low
+        male[HIGH_KEY] = arrived.high
         male[REACH] = side.query_index.longest(side.number, other.number, leaves, words)
         if side.by_place:
-            male[OWN_AGE] = side.clock(side.ts) - pos
+            male[OWN_AGE] = side.clock(arrived.ts) - pos
         female[POS] = pos
         female[KEY] = side.shelves[0].index.keys[-rows:]
         female[LIFETIME] = side.query_index.longest(side.number, side.number, leaves, words)
@@ -149,7 +150,7 @@ class ChainHead:
         out = room_for(1) if references is None else references
         if moved:
             self.now = now
-            clocks = tuple(side.end - 1 if side.by_place else now for side in self.sides)
+            clocks = tuple(side.arrival.end - 1 if side.by_place else now for side in self.sides)
             self._clocks.append((now, clocks))
             out[:, -1] = 0
             out[[TS, KIND, CLOCK, CLOCK + 1], -1] = now, TIME, *clocks

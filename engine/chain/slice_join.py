@@ -166,7 +166,7 @@ class SliceJoin:
     @property
     def limits(self) -> NDArray:
         """Age at which females of each side leave: `end`, or less if no member's window there is as long."""
-        return np.array([min(self.end, side.size) for side in self._sides], np.int64)
+        return np.array([min(self.end, side.terms.size) for side in self._sides], np.int64)
 
     @property
     def queue(self) -> Queue:
@@ -207,9 +207,9 @@ class SliceJoin:
             table, stop, self._cursor, self.state.data, self.state.spans, self.start, self.end, self.limits,
             not self.onward.queues, self._passed, 0, self._pairs, self._counting and not self.is_apart, met,
         )  # fmt: skip
-        self._sides[0].found += int(found)
+        self._sides[0].seen.find(int(found))
         for side, females in zip(self._sides, met.tolist(), strict=True):
-            side.met += females
+            side.seen.meet(females)
         if found:
             if self._counting:
                 self._count(int(found))
@@ -234,10 +234,10 @@ class SliceJoin:
 
     def _emit(self, pairs: Pairs) -> None:
         """Pass pairs on; of those found by hash, those whose keys are equal."""
-        if self._sides[0].verified:
+        if self._sides[0].kept.verified:
             left, right = (side.shelves[0].store for side in self._sides)
             rows = pairs.rows[0], pairs.rows[1]
-            kept = np.flatnonzero(equal_keys((left, right), rows, len(self._sides[0].verified)))
+            kept = np.flatnonzero(equal_keys((left, right), rows, len(self._sides[0].kept.verified)))
             pairs = Pairs(pairs.table.take(kept, axis=1), pairs.records, self.timed, self.parts)
         self.counters.gave(pairs.length)
         self.output.put(pairs)

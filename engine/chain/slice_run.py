@@ -123,9 +123,9 @@ class SliceRun:
             if number == len(self.slices):
                 break
             self._make_room(number, stop)
-        self._sides[0].found += int(self._flows[:, 1].sum()) - before
+        self._sides[0].seen.find(int(self._flows[:, 1].sum()) - before)
         for side, females in zip(self._sides, self._met.tolist(), strict=True):
-            side.met += females
+            side.seen.meet(females)
         self._met[:] = 0
         if stop:
             last.onward.put(References(table))

@@ -30,7 +30,6 @@ from penstock.engine.kernels.rows.hash import link_rows, run_hash
 from penstock.engine.restoring.in_order import FAR, expect, size_of_two
 from penstock.engine.rows.buffer import RowBuffer
 
-from .check_probes import check_probes
 from .index import Probes
 
 MIN_ROWS = 256
@@ -82,7 +81,7 @@ class HashIndex:
 
     def _check_probes(self, probes: Probes) -> None:
         origin = self._origin
-        check_probes(probes, origin + self._tail, origin + self._end, origin + self._inserted)
+        probes.check(origin + self._tail, origin + self._end, origin + self._inserted)
 
     def _work(self, probes: Probes) -> Work:
         """What is there and who probes, a tuple as the kernels take it."""

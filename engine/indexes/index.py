@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE, PROBER
+from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE, PROBER, RESUME
 from penstock.engine.restoring.in_order import FAR, expect, rising, within
 
 
@@ -58,6 +58,23 @@ class Probes:
     def walk_alone(self) -> None:
         """They have many matches each: serving many probers at once does not pay any more."""
         self.one_by_one = True
+
+    def check(self, tail: int, end: int, inserted: int) -> None:
+        """Assert that the probers see no row that is gone, not there yet, or to be hidden again: kernels read
+        by row number and check nothing.
+
+        Keys are there of the rows [tail, end). Rows below `inserted` are in the index, so the first prober
+        must be allowed to see all of them.
+        """
+        assert len(self.row_from) == len(self.key_low), "where each prober begins"
+        assert self.end <= end, f"expected keys of rows below {self.end}, found {end}"
+        if len(self.key_low):
+            oldest, newest = int(self.row_from.min()), int(self.row_until[-1])
+            assert oldest >= tail, f"expected rows from {oldest} on, found those below {tail} purged"
+            assert newest <= end, f"expected keys of rows below {newest}, found {end}"
+            if not (self.cursor[PROBER] or self.cursor[RESUME] or self.one_by_one):
+                first = int(self.row_until[0])
+                assert first >= inserted, f"expected a prober of rows below {inserted}, found {first}"
 
     def _check_restored(self) -> None:
         expect(len(self.cursor) == CURSOR_SLOTS, "a cursor")

@@ -15,7 +15,6 @@ from penstock.engine.kernels.indexes.scan import run_scan
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.buffer import RowBuffer
 
-from .check_probes import check_probes
 from .index import Probes
 
 
@@ -31,7 +30,7 @@ class ScanIndex:
         self._keys.append(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(probes, self._keys.tail, self._keys.end, self._keys.tail)
+        probes.check(self._keys.tail, self._keys.end, self._keys.tail)
         found = run_scan(
             self._keys.data, self._keys.base, probes.key_low, probes.key_high, probes.row_from,
             probes.row_until, probes.cursor, out_prober, out_row, counting,

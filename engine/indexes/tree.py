@@ -33,7 +33,6 @@ from penstock.engine.kernels.indexes.nodes import (
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.buffer import RowBuffer
 
-from .check_probes import check_probes
 from .index import Probes
 
 MIN_NODES = 8
@@ -70,7 +69,7 @@ class TreeIndex(ABC):
         self._keys.append(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(probes, self._keys.tail, self._keys.end, int(self._state[INSERTED]))
+        probes.check(self._keys.tail, self._keys.end, int(self._state[INSERTED]))
         return self._serve(probes, self._keys.tail, out_prober, out_row, counting)
 
     def purge(self, row: int) -> None:

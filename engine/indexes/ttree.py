@@ -30,7 +30,6 @@ from penstock.engine.kernels.indexes.ttree import allocate_links, pack_ttree, ru
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.buffer import RowBuffer
 
-from .check_probes import check_probes
 from .index import Probes
 
 MIN_NODES = 8
@@ -54,7 +53,7 @@ class TTreeIndex:
         self._keys.append(keys)
 
     def run(self, probes: Probes, out_prober: NDArray, out_row: NDArray, counting: bool) -> int:
-        check_probes(probes, self._keys.tail, self._keys.end, int(self._state[INSERTED]))
+        probes.check(self._keys.tail, self._keys.end, int(self._state[INSERTED]))
         found = 0
         while True:
             found = run_ttree(

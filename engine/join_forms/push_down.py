@@ -28,7 +28,7 @@ from penstock.engine.members.row_tags import tagged
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.selects.union import Union
 from penstock.engine.shelves.stored_rows import StoredRows, once
-from penstock.engine.shelves.stored_side import export_rows, known_by, wait_for
+from penstock.engine.shelves.stored_side import export_rows, known_by
 
 from .join_maker import JoinMaker
 
@@ -153,7 +153,7 @@ class PushDown:
         join = self._make.part(f"part {number + 1}", queues, partial(self._lay_out_part, part), self._fail)
         opened = PartJoin(part, join, queues)
         for side, lineage in zip(join.sides, self._split.lineages, strict=True):
-            side.lineage = lineage
+            side.tag_by(lineage)
         before = old[0].join if old else None
         for member in self.members:
             stand_in = Member(member.name, member.node, member.counting, is_new=member.is_new)
@@ -165,7 +165,7 @@ class PushDown:
         if before is not None:
             join.take_over(before, rows)
         for side in join.sides:
-            wait_for(side, [one for one in join.members if is_filling(one, side.number)])
+            side.wait_for([one for one in join.members if is_filling(one, side.number)])
         join.refresh()
         for member, stand_in in opened.members.items():
             member.missing = [max(a, b) for a, b in zip(member.missing, stand_in.missing, strict=True)]

@@ -136,9 +136,9 @@ class TogetherOrApart:
         """Give members joins of their own, each with all rows that it may need."""
         former = self._join
         former.settle()
-        self._rethought_at = max(1, RETHINK * sum(side.rows_in for side in former.sides))
+        self._rethought_at = max(1, RETHINK * sum(side.seen.rows_in for side in former.sides))
         self._split = split = Splitter(self._make.queues, f"{self._make.name}.split", self._changed)
-        split.lineages = [side.lineage for side in former.sides]
+        split.lineages = [side.terms.lineage for side in former.sides]
         rows = [export_numbered(side) for side in former.sides]
         self._parts = [self._open(member, former, rows) for member in self.members]
         self._remember(split)
@@ -176,7 +176,7 @@ class TogetherOrApart:
     def _lay_out_part(self, join: WindowJoin) -> JoinLayout:
         """How the join of one keeps its rows; and, less often, whether to stay apart."""
         layout = self._make.choose_layout(join)
-        is_time = join.is_due and sum(side.rows_in for side in join.sides) >= self._rethought_at
+        is_time = join.again.is_due and sum(side.seen.rows_in for side in join.sides) >= self._rethought_at
         if self._split is not None and is_time:
             self._split.is_stale = True
         return replace(layout, is_numbered=True)

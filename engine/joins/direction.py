@@ -1,4 +1,4 @@
-"""One direction of a window join: rows of one side probing one shelf of the other."""
+"""One direction of a window join: rows of one side probing a shelf of the other, each a range of its rows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from numpy.typing import NDArray
 
 from penstock.engine.indexes.index import Probes
 from penstock.engine.kernels.base.cursor import PROBER
-from penstock.engine.kernels.joins.bounds import meet, precede
+from penstock.engine.kernels.joins.bounds import first_alive, first_places, first_within, meet, precede
 from penstock.engine.kernels.joins.pairs import ROW_BITS, ROW_MASK
 from penstock.engine.kernels.joins.slices import Slices
 from penstock.engine.restoring.in_order import expect, rising, size_of_two, within
 from penstock.engine.rows.array_memory import without_scratch
+from penstock.engine.rows.window import FOREVER
 from penstock.engine.shelves.key_counts import KeyCounts
 from penstock.engine.shelves.shelf import Shelf
 from penstock.engine.shelves.side import Side
 
-from .set_probes import FROM_ANYWHERE, probes_by
-
 MIN_PAIRS = 1_024
 MAX_PAIRS = 32_768  # in flight: bounds the output buffer whatever one probe may match
+FROM_ANYWHERE = ("scan", "hash")
+"""Indexes whose probers may see rows from any one on; a tree drops what the first prober does not see."""
+SPARED_ROWS, SPARED_MATCHES = 64, 0.5  # of a prober, for which it pays to look up how far it looks back
 
 
 class Direction:
@@ -63,7 +65,7 @@ class Direction:
         self.row[:left] = row[self.at : self.count]
         found = self.shelf.index.run(self.probes, self.prober[left:], self.row[left:], False)
         self.at, self.count = 0, left + found
-        self.side.found += found
+        self.side.seen.find(found)
 
     def _make_room(self) -> None:
         """For twice as many pairs; there are none here then."""
@@ -81,10 +83,10 @@ class Direction:
     def pairs_until(self, bound: int | None) -> tuple[NDArray, NDArray, NDArray]:
         """(ts, left references, right references) of the pairs up to a time, which are passed on thereby."""
         probers = self.prober[self.at : self.count]
-        ts = self.by.ts[probers]
+        ts = self.by.arrival.ts[probers]
         stop = len(ts) if bound is None else int(ts.searchsorted(bound, side="right"))
         mine = self.row[self.at : self.at + stop] + self.base
-        theirs = self.by.refs[probers[:stop]]
+        theirs = self.by.arrival.refs[probers[:stop]]
         self.at += stop
         return (ts[:stop], mine, theirs) if self.side.number == 0 else (ts[:stop], theirs, mine)
 
@@ -94,13 +96,14 @@ class Direction:
         if shelf.key_counts is None:
             ends = slices.ends[: slices.ends.searchsorted(shelf.lifetime, side="right")]
             leaves = self.side.leaf_counts[0] if shelf.leaves else 1
-            shelf.key_counts = KeyCounts(shelf.store.ts.tail, ends, leaves)
+            shelf.count_by_key(KeyCounts(shelf.store.ts.tail, ends, leaves))
+        assert shelf.key_counts is not None, "counters that there are"
         return shelf.key_counts
 
     @property
     def last_ts(self) -> int:
         """Of the last pair found."""
-        return int(self.by.ts[self.prober[self.count - 1]])
+        return int(self.by.arrival.ts[self.prober[self.count - 1]])
 
     def _check_restored(self) -> None:
         expect(0 <= self.at <= self.count <= len(self.row), "pairs that were found")
@@ -113,11 +116,11 @@ class Direction:
             return  # all has been given: the shelf may be another one by now
         rows = self.shelf.store.ts
         within(self.row[self.at : self.count], rows.tail, rows.end, "rows of a shelf")
-        within(self.prober[self.at : self.count], 0, len(self.by.ts), "probers")
-        expect(self.probes.done or len(self.probes.key_low) == len(self.by.ts), "probers")
+        within(self.prober[self.at : self.count], 0, len(self.by.arrival.ts), "probers")
+        expect(self.probes.done or len(self.probes.key_low) == len(self.by.arrival.ts), "probers")
         expect(self.base >> ROW_BITS < len(self.side.shelves) and not self.base & ROW_MASK, "a shelf")
         if not self.probes.done:
-            expect(int(self.probes.cursor[PROBER]) <= len(self.by.ts), "a prober")
+            expect(int(self.probes.cursor[PROBER]) <= len(self.by.arrival.ts), "a prober")
             expect(self.probes.end <= rows.end, "rows that are there")
             if self.shelf.index.kind not in FROM_ANYWHERE:
                 rising(self.probes.row_from, "rows that probers see")
@@ -134,13 +137,58 @@ def set_out(directions: list[Direction], sides: tuple[Side, Side]) -> None:
             known.get((side.number, number << ROW_BITS)) or Direction() for side, number in pairs
         ]
     if len(left.shelves) == len(right.shelves) == 1:
-        seen = [np.empty(len(side.ts), np.int64) for side in sides]
-        meet(left.ts, right.ts, left.shelves[0].first_row, right.shelves[0].first_row, seen[0], seen[1])
+        seen = [np.empty(len(side.arrival.ts), np.int64) for side in sides]
+        firsts = left.shelves[0].first_row, right.shelves[0].first_row
+        meet(left.arrival.ts, right.arrival.ts, *firsts, seen[0], seen[1])
         directions[0].begin(left, 0, right, probes_by(right, left, left.shelves[0], seen[1]))
         directions[1].begin(right, 0, left, probes_by(left, right, right.shelves[0], seen[0]))
         return
     for direction, (side, number) in zip(directions, pairs, strict=True):
         other, shelf = sides[1 - side.number], side.shelves[number]
-        row_until = np.empty(len(other.ts), np.int64)
-        precede(other.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
+        row_until = np.empty(len(other.arrival.ts), np.int64)
+        precede(other.arrival.ts, shelf.new_ts, shelf.first_row, side is right, row_until)
         direction.begin(side, number, other, probes_by(other, side, shelf, row_until))
+
+
+def probes_by(other: Side, side: Side, shelf: Shelf, row_until: NDArray) -> Probes:
+    """The work of `other`'s new rows probing a shelf of `side`, each seeing the rows below row_until."""
+    ts, seeking = shelf.store.ts, other.arrival
+    if not len(row_until):
+        return Probes(seeking.low, seeking.high, row_until, row_until, ts.end)
+    row_from = np.empty(len(row_until), np.int64)
+    if side.by_place:
+        places = shelf.pos
+        seen = first_places(
+            seeking.ts, row_until, places.data, places.base, ts.tail,
+            side.arrival.come_ts, side.arrival.come, shelf.lifetime, row_from,
+        )  # fmt: skip
+    elif shelf.lifetime == FOREVER:
+        row_from.fill(ts.tail)
+        seen = row_until.sum() - row_from.sum()
+    else:
+        seen = first_alive(seeking.ts, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from)
+    if seeking.reach is not None and is_worth_cutting(side, seeking.reach, shelf, int(seen)):
+        pos = shelf.pos
+        clock = side.clock(seeking.ts)
+        seen = first_within(clock, seeking.reach, shelf.lifetime, pos.data, pos.base, row_from, row_until)
+    side.seen.meet(int(seen))
+    return Probes(seeking.low, seeking.high, row_from, row_until, ts.end)
+
+
+def is_worth_cutting(side: Side, reach: NDArray, shelf: Shelf, seen: int) -> bool:
+    """Whether to look up for each prober how far back it needs to look, or to find what nobody takes.
+
+    seen: the rows of the shelf that all probers see together.
+    """
+    if not seen:
+        return False
+    if shelf.lifetime == FOREVER:
+        spared = float(seen)
+    else:
+        spared = seen * max(0.0, 1.0 - float(reach.mean()) / shelf.lifetime)
+    if shelf.index.kind not in FROM_ANYWHERE:
+        return False
+    if shelf.index.kind == "scan":
+        return spared > SPARED_ROWS * len(reach)
+    matches = spared * (side.seen.found / side.seen.met if side.seen.met else 1.0)
+    return matches > SPARED_MATCHES * len(reach)

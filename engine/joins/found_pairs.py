@@ -53,8 +53,8 @@ def _merge_two(directions: Sequence[Direction], sides: tuple[Side, Side]) -> Pai
     if not room:
         return ts, left_rows, right_rows
     count, a.at, b.at = merge_pairs(
-        a.prober, a.row, a.at, a.count, a.done, left.ts, left.shelves[0].first_row,
-        b.prober, b.row, b.at, b.count, b.done, right.ts, right.shelves[0].first_row,
+        a.prober, a.row, a.at, a.count, a.done, left.arrival.ts, left.shelves[0].first_row,
+        b.prober, b.row, b.at, b.count, b.done, right.arrival.ts, right.shelves[0].first_row,
         ts, left_rows, right_rows,
     )  # fmt: skip
     return ts[:count], left_rows[:count], right_rows[:count]
@@ -62,7 +62,7 @@ def _merge_two(directions: Sequence[Direction], sides: tuple[Side, Side]) -> Pai
 
 def verify_pairs(sides: tuple[Side, Side], ts: NDArray, left: NDArray, right: NDArray) -> Pairs:
     """Of pairs whose keys were found equal by hash, those whose keys are equal."""
-    columns = len(sides[0].verified)
+    columns = len(sides[0].kept.verified)
     if not columns or not len(ts):
         return ts, left, right
     if len(sides[0].shelves) == len(sides[1].shelves) == 1:  # a reference is a row's number
@@ -117,7 +117,7 @@ class StoredNow:
 
     def _view(self, side: int, column: int) -> Stored:
         if (side, column) not in self._views:
-            self._views[side, column] = self._sides[side].view(column)
+            self._views[side, column] = self._sides[side].kept.view(column)
         return self._views[side, column]
 
 

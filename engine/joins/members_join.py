@@ -94,7 +94,7 @@ class MembersJoin(ABC):
     def _forget(self, member: Member) -> None:
         """What is known of its windows holds no more."""
         for side in self.sides:
-            side.unfilled = [one for one in side.unfilled if one is not member]
+            side.wait_no_more(member)
 
     def _report_faults(self) -> bool:
         """Tell of members that fail on the rows to come; what came before has been passed on."""
@@ -121,7 +121,7 @@ class MembersJoin(ABC):
             self._now = now
             for side in self.sides:
                 side.expire(now)
-                if side.births_matter and side.oldest_birth >= max(m.born[side.number] for m in self.members):
+                if side.has_filled_up(self.members):
                     self._is_stale = True
             self.output.promise(now)
             for member in self._giver.members:

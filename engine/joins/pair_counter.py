@@ -62,7 +62,7 @@ class PairCounter:
     ) -> None:
         """Count for these members from now on; `roster` and `whole` are of all that there are."""
         self.members, self.index = counted.members, index
-        is_known = not (self._instants or self.sides[0].verified)
+        is_known = not (self._instants or self.sides[0].kept.verified)
         self._is_alone = len(counted) == len(roster) and is_known
         self._routed = layout.routed
         may_count = self._is_alone and not self._routed
@@ -101,12 +101,12 @@ class PairCounter:
             if probes.done:
                 continue
             probed, number = direction.shelf.index, side.number
-            if index.is_plain and not self._instants and not side.verified:
+            if index.is_plain and not self._instants and not side.kept.verified:
                 slices, histogram = index.slices[number], index.histogram(number)
                 if len(slices.ends) == 1 and not self.by_key:
                     found = probed.run(probes, NO_ROWS, NO_ROWS, True)
                     histogram[0] += found
-                    side.found += found
+                    side.seen.find(found)
                 else:
                     self._count_in(direction, probes, slices, histogram, None)
             elif self._cells is not None:
@@ -128,7 +128,7 @@ class PairCounter:
         strides: tuple[int, int] | None,
     ) -> int:
         """Count pairs of a direction by the slice of their age and, with strides, their rows' leaves."""
-        number, by, shelf = direction.side.number, direction.by, direction.shelf
+        number, by, shelf = direction.side.number, direction.by.arrival, direction.shelf
         of_prober, leaves, stride = NO_ROWS, shelf.pos, 0
         if strides is not None:
             of_prober = np.zeros(len(by.ts), np.int64)
@@ -142,7 +142,7 @@ class PairCounter:
                 probes, by.ts, by.reach, shelf.index.keys, shelf.pos, leaves if stride else None,
                 (first, stride), histogram,
             )  # fmt: skip
-            direction.side.found += found
+            direction.side.seen.find(found)
             return found
         if isinstance(shelf.index, HashIndex):
             sliced = probes, by.ts, shelf.pos, slices, histogram
@@ -150,7 +150,7 @@ class PairCounter:
                 found = shelf.index.run_ages(*sliced)
             else:
                 found = shelf.index.run_cells(*sliced, (of_prober, leaves, stride))
-            direction.side.found += found
+            direction.side.seen.find(found)
             return found
         direction.fill()
         found, direction.at = direction.count, direction.count

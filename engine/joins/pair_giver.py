@@ -67,7 +67,7 @@ class PairGiver:
 
     def _are_ages_asked(self, side: Side) -> bool:
         """Whether some pair that is found is too old for some member, by the age of its row of this side."""
-        return self._instants or bool((self._windows[:, side.number] < side.size).any())
+        return self._instants or bool((self._windows[:, side.number] < side.terms.size).any())
 
     def give(self, directions: Sequence[Direction]) -> None:
         """Pass on the next pairs of all directions that may go out now."""

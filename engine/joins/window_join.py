@@ -43,10 +43,9 @@ from .direction import Direction, set_out
 from .members_join import MembersJoin
 from .pair_counter import PairCounter
 from .pair_giver import PairGiver
+from .reconsider import FIRST_ROWS, Reconsider
 
-FIRST_ROWS = 2_048  # of one side, worked before anything is known of them
 STEP_ROWS = 32_768  # of one side worked at once: what they need stays in the cache
-QUIET_ROWS = 8_192  # after a change of members before what can wait is thought over: one pause, not two
 
 
 class WindowJoin(MembersJoin):
@@ -69,7 +68,7 @@ class WindowJoin(MembersJoin):
         self.common = common
         band = common.condition
         bands = band, None if band is None else band.mirrored()
-        self.left, self.right = self.sides = (
+        self.sides = (
             Side(0, common.left, types[0], queues[0], bands[0]),
             Side(1, common.right, types[1], queues[1], bands[1]),
         )
@@ -77,20 +76,8 @@ class WindowJoin(MembersJoin):
         self.part_ways: Callable[[], None] = nobody
         """Called between batches if there should be several joins."""
         self._choose_layout = choose_layout
-        self._instants = any(side.by_place for side in self.sides)
-        """Whether rows are worked when their instants are over, and not before."""
-        self.is_due = False
-        """Whether how rows are kept is to be thought over now."""
-        self._is_put_off = False
-        """Whether it is, when no member has come or gone for some rows."""
-        self.considered_for = 0
-        """How many members it had when it was last thought over in full."""
-        self._was_seen = False
-        """Whether enough rows have come to go by them."""
-        self.is_first_look = False
-        """Whether that was just now: what can wait for more of them is not thought over."""
-        self._quiet = 0
-        """Rows since members came or went."""
+        self.again = Reconsider()
+        """When how rows are kept is thought over."""
         self._counter = PairCounter(common, self.sides, self.counters)
         self._giver = PairGiver(self.sides, self._counter, self.counters)
         self._directions: list[Direction] = []
@@ -100,7 +87,8 @@ class WindowJoin(MembersJoin):
 
     def take_over(self, former: WindowJoin, rows: Sequence[StoredRows | None]) -> None:
         """Go on where another join of the same streams was, with rows that it and others like it held."""
-        self._now, self._was_seen = former._now, former._was_seen
+        self._now = former._now
+        self.again.take_over(former.again)
         self.output.promise(former.output.punctuation)
         for side, before, kept in zip(self.sides, former.sides, rows, strict=True):
             side.follow(before)
@@ -108,13 +96,9 @@ class WindowJoin(MembersJoin):
                 adopt(side, kept)
         self.go_on_for(former)
 
-    def think_over(self) -> None:
-        """How rows are kept is being thought over in full, for the members that are here now."""
-        self.considered_for = len(self.members)
-
     def go_on_for(self, former: WindowJoin) -> None:
         """Know of the members that are here now what another join knew of them."""
-        self.considered_for = max(self.considered_for, former.considered_for)
+        self.again.go_on_for(former.again)
         for side, before in zip(self.sides, former.sides, strict=True):
             for predicate, last in before.failed.items():
                 side.note_failed(predicate, last)
@@ -125,29 +109,27 @@ class WindowJoin(MembersJoin):
         """Go on with what comes by other queues; nobody else has joins over the same rows any more."""
         self.inputs, self.name, self._choose_layout = queues, name, choose_layout
         for side, queue in zip(self.sides, queues, strict=True):
-            side.queue = queue
+            side.read_from(queue)
             forget_memory(side)
 
     def reconsider(self) -> None:
-        """Ask again how rows should be kept, before a batch soon; not when members have just changed."""
-        self._is_put_off = True
+        """Ask again how rows should be kept, before a batch soon."""
+        self.again.ask()
 
     def refresh(self) -> None:
         """Take changes of the members into account; between batches only."""
         if self._working or not self.members:
             return
-        self.is_due = self._is_put_off and self._quiet >= QUIET_ROWS
-        if not (self._is_stale or self.is_first_look or self.is_due):
+        if not self.again.begin() and not self._is_stale:
             return
         if self._is_stale:
             self.roster = self.roster.after(self.members)
-            self._quiet = 0
-        if self.is_due:
+            self.again.stir()
+        if self.again.is_due:
             for side in self.sides:
-                side.look()
+                side.seen.look()
         layout = self._choose_layout(self)
-        self._is_put_off = self._is_put_off and not self.is_due
-        self.is_first_look = False
+        self.again.end()
         if not self._is_stale and layout.apart:  # others are about to take over
             self.layout = replace(self.layout, apart=True)
             return
@@ -167,7 +149,7 @@ class WindowJoin(MembersJoin):
         self._counter.refresh(roster, counted, indexes[0], whole, layout)
         self._giver.refresh(delivered, indexes[1], whole, layout)
         for shelf in (shelf for side in self.sides for shelf in side.shelves):
-            shelf.key_counts = None  # rows move, and slices end elsewhere
+            shelf.count_by_key(None)  # rows move, and slices end elsewhere
         part = self.layout.part
         note_coverage(roster, self.sides, self._now, is_whole=part is None)
         others: dict[int, Roster] = {}  # of a part's other side, only rows that its members take
@@ -175,9 +157,9 @@ class WindowJoin(MembersJoin):
             others[1 - part.side] = roster.take(roster.sizes[part.side] <= part.up_to)
         for side, must, kind in zip(self.sides, must_move, self.layout.indexes, strict=True):
             other = others.get(side.number)
-            side.query_index = whole if other is None else index_members(other, self.sides)
-            if kind != side.index_kind:
-                side.reindex(kind)
+            side.file_by(whole if other is None else index_members(other, self.sides))
+            if kind != side.kept.index_kind:
+                side.kept.reindex(kind)
             if must:
                 rearrange(side)
             side.expire(self._now)
@@ -192,6 +174,11 @@ class WindowJoin(MembersJoin):
         return self._counter.may_count_by_key
 
     # -- a batch ------------------------------------------------------------------------------------
+
+    @property
+    def _instants(self) -> bool:
+        """Whether rows are worked when their instants are over, and not before."""
+        return any(side.by_place for side in self.sides)
 
     @property
     def is_working(self) -> bool:
@@ -217,16 +204,14 @@ class WindowJoin(MembersJoin):
             self._working = False
             self._pass_time()
             self._report_faults()
-            if not self._was_seen and sum(side.rows_in for side in self.sides) >= FIRST_ROWS:
-                self._was_seen = self.is_first_look = True
+            self.again.look_at(sum(side.seen.rows_in for side in self.sides))
         return True
 
     def _begin(self, rows: int) -> bool:
         """Take the next rows both inputs have reached, about `rows` of each; False if there are none."""
-        rows = rows if self._was_seen else min(rows, FIRST_ROWS)
-        taken, self._faults = next_rows(
-            self.sides, self.inputs, self._instants, rows, is_first=not self._was_seen
-        )
+        was_seen = self.again.was_seen
+        rows = rows if was_seen else min(rows, FIRST_ROWS)
+        taken, self._faults = next_rows(self.sides, self.inputs, self._instants, rows, is_first=not was_seen)
         if taken[0] is None and taken[1] is None:
             return self._report_faults()
         for side, examined in zip(self.sides, taken, strict=True):
@@ -236,5 +221,5 @@ class WindowJoin(MembersJoin):
             side.silence()
         set_out(self._directions, self.sides)
         self._working = True
-        self._quiet += sum(0 if one is None else one.batch.length for one in taken)
+        self.again.come(sum(0 if one is None else one.batch.length for one in taken))
         return True

@@ -132,7 +132,7 @@ class ManyJoin(MembersJoin):
         note_coverage(roster, self.sides, self._now)
         for side, must in zip(self.sides, must_move, strict=True):
             side.forget_batch()
-            side.query_index = SideIndex(roster.sizes[side.number], side.demands(roster), side)
+            side.file_by(SideIndex(roster.sizes[side.number], side.demands(roster), side))
             if must:
                 rearrange(side)
             side.expire(self._now)
@@ -143,7 +143,9 @@ class ManyJoin(MembersJoin):
     @property
     def is_working(self) -> bool:
         """Whether rows of a batch have not sought yet."""
-        return any(worked < len(side.ts) for worked, side in zip(self._worked, self.sides, strict=True))
+        return any(
+            worked < len(side.arrival.ts) for worked, side in zip(self._worked, self.sides, strict=True)
+        )
 
     def step(self, quantum: int) -> bool:
         self.refresh()
@@ -205,7 +207,7 @@ class ManyJoin(MembersJoin):
 
         All of one time up to the last are among them.
         """
-        waiting = [side.ts[at:] for side, at in zip(self.sides, self._worked, strict=True)]
+        waiting = [side.arrival.ts[at:] for side, at in zip(self.sides, self._worked, strict=True)]
         bound = min(int(ts[min(self._seekers, len(ts)) - 1]) for ts in waiting if len(ts))
         first = min(int(ts[0]) for ts in waiting if len(ts))
         until = [
@@ -219,11 +221,11 @@ class ManyJoin(MembersJoin):
         for side, at, stop in zip(self.sides, self._worked, until, strict=True):
             if at == stop:
                 continue
-            times = side.ts[at:stop]
+            times = side.arrival.ts[at:stop]
             probers = side.seekers(at, stop)
             order = self.orders[side.number]
             seen = {step.side: self._seen(step.side, times, side.number) for step in order}
-            refs = side.refs[at:stop]
+            refs = side.arrival.refs[at:stop]
             first = Found(probers, {side.number: refs if len(probers) == len(refs) else refs[probers]})
             for found in self._seek(order, first, seen):
                 yield times[found.probers], [found.refs[number] for number in range(len(self.sides))]

@@ -46,13 +46,16 @@ class ManySide(Side):
 
     def __init__(self, number: int, common: CommonSide, types: Sequence[SqlType], queue: Queue) -> None:
         super().__init__(number, common, types, queue, EQUALITY)
-        self.index_kind = NO_INDEX
+        self.kept.reindex(NO_INDEX)
         texts = [place for place, type_ in enumerate(self.key_types) if type_ is SqlType.VARCHAR]
-        self.verified = [SqlType.BIGINT] * len(self.key_types) + [SqlType.VARCHAR] * len(texts)
         self.text_slots = {place: len(self.key_types) + slot for slot, place in enumerate(texts)}
         """Where the texts of keys are stored, of which codes are only hashes."""
         self.choices: list[Keys] = []
         """By which keys rows are looked up, in the order of a shelf's indexes."""
+
+    def types_of_keys(self) -> list[SqlType]:
+        texts = [type_ for type_ in self.key_types if type_ is SqlType.VARCHAR]
+        return [SqlType.BIGINT] * len(self.key_types) + texts
 
     def kept_keys(self, keys: Sequence[pa.Array], codes: Sequence[NDArray]) -> list[pa.Array]:
         return [*map(pa.array, codes), *(keys[place] for place in self.text_slots)]
@@ -62,7 +65,7 @@ class ManySide(Side):
         if list(choices) != self.choices:
             self.choices = list(choices)
             for shelf in self.shelves:
-                shelf.lookups = []
+                shelf.look_up_by_none()
 
     def fill_lookups(self) -> None:
         """Let all rows that are stored be found."""
@@ -77,14 +80,17 @@ class ManySide(Side):
 
     def codes_at(self, place: int, refs: NDArray) -> NDArray:
         """The codes of one of the keys of the rows referred to."""
-        return self.gathered(lambda shelf: codes_on(shelf, place), refs)
+        return self.kept.gathered(lambda shelf: codes_on(shelf, place), refs)
 
     def seekers(self, at: int, stop: int) -> NDArray:
         """Which of these rows of the batch seek, from 0 on: not those displaced at their own instant from
         every member's ROWS window, which were never there."""
         if not self.by_place:
             return np.arange(stop - at)
-        return np.flatnonzero(self.last_places(self.ts[at:stop]) - self.places[at:stop] < self.size)
+        return np.flatnonzero(
+            self.arrival.last_places(self.arrival.ts[at:stop]) - self.arrival.places[at:stop]
+            < self.terms.size
+        )
 
     def bounds(self, number: int, times: NDArray, is_later: bool) -> tuple[NDArray, NDArray]:
         """The rows of a shelf that probers at these times see: from, and below, row numbers.
@@ -98,7 +104,7 @@ class ManySide(Side):
         if shelf.lifetime == FOREVER:
             row_from.fill(ts.tail)
         elif self.by_place:
-            displaced = self.last_places(times) - shelf.lifetime
+            displaced = self.arrival.last_places(times) - shelf.lifetime
             row_from = shelf.pos.tail + shelf.pos.live.searchsorted(displaced, side="right")
         else:
             first_alive(times, row_until, shelf.lifetime, ts.data, ts.base, ts.tail, ts.end, row_from)

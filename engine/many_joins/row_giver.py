@@ -49,7 +49,7 @@ class MemberIndex:
             sizes = np.ones(len(roster), np.int64)
             for side in sides:
                 distinct = np.unique(roster.sizes[side.number])
-                if len(distinct) > 1 or distinct[0] < side.size:
+                if len(distinct) > 1 or distinct[0] < side.terms.size:
                     last = distinct.searchsorted(roster.sizes[side.number]).astype(np.int32)[:, None]
                     demand = Demand(
                         np.hstack([demand.low, np.zeros_like(last)]),
@@ -63,7 +63,7 @@ class MemberIndex:
         self.takes_all = (
             not leaf_counts
             and not demand.bits.shape[1]
-            and all((roster.sizes[side.number] == side.size).all() for side in sides)
+            and all((roster.sizes[side.number] == side.terms.size).all() for side in sides)
         )
         """Whether every row that is found is for every member."""
         words = demand.bits.shape[1]

@@ -56,8 +56,8 @@ def note_coverage(roster: Roster, sides: Sequence[Side], now: int, is_whole: boo
             missing = member.missing[number] = max(missing, failed)
             if is_whole and member.by_rows[number] and is_filled(missing, member, side):
                 member.filled[number] = member.started[number]
-            elif member.by_rows[number] and missing != BEGINNING and member not in side.unfilled:
-                side.unfilled.append(member)
+            elif member.by_rows[number] and missing != BEGINNING:
+                side.wait_for([member])
     for member in new:
         member.is_new = False
         member.former = None
@@ -65,7 +65,7 @@ def note_coverage(roster: Roster, sides: Sequence[Side], now: int, is_whole: boo
 
 def is_filled(missing: int, member: Member, side: Side) -> bool:
     """Whether no row that may be missing can still be in a member's ROWS window."""
-    return missing == BEGINNING or missing <= side.end - 1 - member.sizes[side.number]
+    return missing == BEGINNING or missing <= side.arrival.end - 1 - member.sizes[side.number]
 
 
 class Kept:
@@ -81,7 +81,7 @@ class Kept:
         """Up to where rows that a new member needs may be missing, as ts or place."""
         side, number = self._side, self._side.number
         by_rows = member.by_rows[number]
-        found = side.end - 1 if by_rows else member.started[number]
+        found = side.arrival.end - 1 if by_rows else member.started[number]
         lacking = last_lacking(side, member.born[number], by_rows)
         if lacking >= found:
             return found
@@ -93,11 +93,11 @@ class Kept:
             self._covers[by_rows] = self._kept_for(by_rows)
         covers = self._covers[by_rows]
         better = int(covers.last.searchsorted(found))  # those that miss less
-        if side.is_uniform:  # all ask the same
+        if side.terms.is_uniform:  # all ask the same
             at = 0 if better else None
         else:
-            asked = side.lineage.number(member.predicates[number])
-            at = side.lineage.last_covering_of(asked, covers.numbers[:better])
+            asked = side.terms.lineage.number(member.predicates[number])
+            at = side.terms.lineage.last_covering_of(asked, covers.numbers[:better])
         return max(lacking, found if at is None else int(covers.last[at]))
 
     def _kept_for(self, by_rows: bool) -> Covers:
@@ -123,11 +123,11 @@ class Kept:
 def last_dropped(side: Side, sizes: NDArray, by_rows: bool, now: int) -> NDArray:
     """The last row that has left windows of these sizes, as ts or place; BEGINNING: none has."""
     if by_rows:
-        last = side.end - 1
+        last = side.arrival.end - 1
         longest = last  # of the windows that some row has left
     else:
         last = now
-        longest = -1 if side.first_ts is None else max(-1, min(now - side.first_ts, FOREVER - 1))
+        longest = -1 if side.seen.first_ts is None else max(-1, min(now - side.seen.first_ts, FOREVER - 1))
     is_full = (sizes <= longest) & (sizes < FOREVER)
     return np.where(is_full, last - np.where(is_full, sizes, 0), BEGINNING)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from penstock.engine.expressions.evaluate import evaluate
+from penstock.engine.expressions.expression import Expression
 from penstock.engine.members.lineage import Failure
 from penstock.engine.rows.batch import Batch
+from penstock.engine.rows.errors import DataError
 
 
 @dataclass(slots=True)
@@ -49,3 +53,19 @@ class Examined:
     rows: Batch
     keys: list[pa.Array]
     failures: tuple[Failure, ...]
+
+
+def first_bad_key(keys: Sequence[Expression], rows: Batch, error: DataError) -> tuple[int, DataError]:
+    """Which row is the first on which a key fails, and how; on all of them something fails with `error`."""
+    good, bad = 0, rows.length  # the first `good` rows do not fail, the first `bad` do
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        part = rows.slice(good, middle)
+        try:
+            for key in keys:
+                evaluate(key, part.column, part.length)
+        except DataError as found:
+            bad, error = middle, found
+        else:
+            good = middle
+    return good, error

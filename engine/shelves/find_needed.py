@@ -26,12 +26,10 @@ from .examined import Needed
 if TYPE_CHECKING:
     from .side import Side
 
-SAMPLE_ROWS = 512  # of a batch whose lifetimes are remembered
-
 
 def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     """Which rows some member needs, how long each lives, what is known of them, what fails on them."""
-    needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
+    needed = needed_by_all(side, batch) if side.terms.is_uniform else needed_by_some(side, batch, births)
     if side.memory is not None:
         tags, failures = tags_of(batch, side.memory)
         for failure in failures:  # of joins apart, of RANGE windows: rows from there on are not tagged by it
@@ -43,16 +41,16 @@ def find_needed(side: Side, batch: Batch, births: int | NDArray) -> Needed:
 def needed_by_some(side: Side, batch: Batch, births: int | NDArray) -> Needed:
     """The same where members ask for different things."""
     assert side.query_index is not None, "members without an index"
-    tags, failures = tags_of(batch, side.lineage)
+    tags, failures = tags_of(batch, side.terms.lineage)
     needed = Needed(leaves=tuple(tags.leaves), words=tuple(tags.words), failures=failures)
-    if side.births_matter:
+    if side.terms.births_matter:
         needed.leaves += (np.broadcast_to(np.asarray(births, np.int32), batch.length),)
     leaves = as_matrix(needed.leaves, batch.length, np.int32)
     lifetime = side.query_index.longest(side.number, side.number, leaves, tags.words)
     needed.lifetimes = lifetime
     if isinstance(births, int):
-        sample_tags(side, leaves, tags.words)
-    layout = side.layout
+        side.seen.sample_tags(leaves, tags.words)
+    layout = side.terms.layout
     part = layout.part
     if part is not None and part.side == side.number:
         there = np.flatnonzero((lifetime > part.above) & (lifetime <= part.up_to))
@@ -74,39 +72,23 @@ def may_fail(side: Side) -> bool:
 
 def needed_by_all(side: Side, batch: Batch) -> Needed:
     """The same where all members ask for one and the same predicate."""
-    if side.predicate is None:
+    if side.terms.predicate is None:
         return Needed()
     known = known_of(batch)
-    if known is not None and known.lineage.knows(side.predicate):
-        there = np.flatnonzero(known.lineage.satisfied(side.predicate, known.tags))
+    if known is not None and known.lineage.knows(side.terms.predicate):
+        there = np.flatnonzero(known.lineage.satisfied(side.terms.predicate, known.tags))
         return Needed(None if len(there) == batch.length else there)
     try:
-        there = selected(evaluate_predicate(side.predicate, batch.column, batch.length))
+        there = selected(evaluate_predicate(side.terms.predicate, batch.column, batch.length))
     except DataError:
-        return Needed(failures=Lineage([side.predicate]).tag(batch.column, batch.length)[1])
+        return Needed(failures=Lineage([side.terms.predicate]).tag(batch.column, batch.length)[1])
     return Needed(None if len(there) == batch.length else there)
-
-
-def sample_lifetimes(side: Side, lifetime: NDArray) -> None:
-    """Remember how long some rows live."""
-    some = lifetime[:: 1 + len(lifetime) // SAMPLE_ROWS]
-    side.lifetimes = np.concatenate([side.lifetimes, some])[-4 * SAMPLE_ROWS :]
-
-
-def sample_tags(side: Side, leaves: NDArray, words: NDArray) -> None:
-    """Remember what some rows satisfy."""
-    some = slice(None, None, 1 + leaves.shape[1] // SAMPLE_ROWS)
-    known = (leaves[:, :0], words[:, :0]) if side.sample is None else side.sample
-    side.sample = (
-        np.hstack([known[0], leaves[:, some]])[:, -4 * SAMPLE_ROWS :],
-        np.hstack([known[1], words[:, some]])[:, -4 * SAMPLE_ROWS :],
-    )
 
 
 def lots_of(side: Side, needed: Needed) -> list[tuple[int, NDArray]]:
     """Which rows live how long, as that is rounded; one lot if all live alike."""
     if needed.lifetime is None:
-        return [(side.size, NO_ROWS)]
+        return [(side.terms.size, NO_ROWS)]
     ends = ends_of(side, needed.lifetime)
     if len(ends) and (ends == ends[0]).all():
         return [(int(ends[0]), NO_ROWS)]
@@ -115,7 +97,7 @@ def lots_of(side: Side, needed: Needed) -> list[tuple[int, NDArray]]:
 
 def ends_of(side: Side, lifetime: NDArray) -> NDArray:
     """Each lifetime rounded up to where rows may leave, but for 0; one for all where that is the last end."""
-    allowed = side.allowed_ends
+    allowed = side.terms.allowed_ends
     if allowed is None:
         return lifetime
     if len(lifetime) and lifetime.min() > (0 if len(allowed) == 1 else allowed[-2]):

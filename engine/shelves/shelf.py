@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.indexes.build import build_index
 from penstock.engine.indexes.hash import HashIndex
+from penstock.engine.members.lineage import Lineage
 from penstock.engine.restoring.in_order import expect, rising
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.rows.buffer import RowBuffer
@@ -93,6 +94,54 @@ class Shelf:
             buffer.append(values)
         if self.births is not None:
             self.births.append(np.broadcast_to(np.asarray(births, np.int32), len(ts)))
+
+    def begin(self) -> None:
+        """A batch is about to be worked, of which no row is here yet."""
+        self.first_row, self.new_ts = self.store.ts.end, NO_ROWS
+
+    def take(
+        self,
+        ts: NDArray,
+        places: NDArray | None,
+        keys: NDArray,
+        arrays: Sequence[pa.Array],
+        leaves: Sequence[NDArray],
+        words: Sequence[NDArray],
+        births: int | NDArray,
+        memory: Sequence[NDArray],
+    ) -> None:
+        """Add rows of the batch being worked: see `append`."""
+        self.append(ts, places, keys, arrays, leaves, words, births, memory)
+        self.new_ts = ts
+
+    def remember(self, lineage: Lineage) -> None:
+        """Rows to come are also tagged by this."""
+        kinds = ["int32"] * len(lineage.dimensions) + ["int64"] * lineage.words
+        self.memory = [RowBuffer(kind) for kind in kinds]
+
+    def count_by_key(self, counts: KeyCounts | None) -> None:
+        """Pairs are counted by these; None: rows of the shelf are found in its index."""
+        self.key_counts = counts
+
+    def look_up_by_none(self) -> None:
+        """Rows are looked up by other keys from now on."""
+        self.lookups = []
+
+    def number(self, places: NDArray) -> None:
+        """Rows have these places, or numbers by which copies are known."""
+        self.places = filled(places, self.store.ts.tail)
+
+    def forget_tags(self) -> None:
+        """All rows satisfy what members ask."""
+        self.leaves, self.words = [], []
+
+    def forget_memory(self) -> None:
+        """Nobody else wants to know anything of the rows."""
+        self.memory = []
+
+    def live_for(self, lifetime: int) -> None:
+        """Rows leave at this age from now on."""
+        self.lifetime = lifetime
 
     def expire(self, clock: int) -> None:
         """Drop what has come to its age at `clock`."""

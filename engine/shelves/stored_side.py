@@ -23,36 +23,36 @@ from penstock.engine.rows.types import ARROW_TYPES
 from penstock.engine.rows.window import FOREVER
 
 from .find_needed import as_matrix, find_needed, lots_of, needed_by_all, needed_by_some
-from .shelf import Shelf, filled
+from .shelf import Shelf
 from .side import Side
 from .stored_rows import StoredRows, births_of, joined, stored
 
 
 def rearrange(side: Side) -> None:
     """Give the stored rows their tags, and each the shelf of the lifetime it has now."""
-    side.shelves = [shelf for shelf in side.shelves if len(shelf)]
+    side.kept.hold([shelf for shelf in side.shelves if len(shelf)])
     retag(side)
     moving = leave_in_place(side)
     if not moving:
         return
     rows = export_rows(side, moving)
-    side.shelves = [shelf for shelf in side.shelves if shelf not in moving]
+    side.kept.hold([shelf for shelf in side.shelves if shelf not in moving])
     if rows is not None:
         load(side, rows)
 
 
 def retag(side: Side) -> None:
     """Give the stored rows the tags of a changed lineage. They keep their numbers, and references hold."""
-    lineage = Lineage([side.predicate]) if side.is_uniform else side.lineage
-    is_known = lineage is side.tagged_by and side.memory is side.remembered_by
-    widths = len(lineage.dimensions) + side.births_matter, lineage.words
+    lineage = Lineage([side.terms.predicate]) if side.terms.is_uniform else side.terms.lineage
+    is_known = lineage is side.kept.tagged_by and side.memory is side.kept.remembered_by
+    widths = len(lineage.dimensions) + side.terms.births_matter, lineage.words
     shelves = [one for one in side.shelves if not is_known or widths != (len(one.leaves), len(one.words))]
-    tags = carried(side, shelves, lineage, lambda failed: wait_for(side, failed), side.newcomers)
+    tags = carried(side, shelves, lineage, side.wait_for, side.terms.newcomers)
     memory = tags if side.memory is None else carried(side, shelves, side.memory)
     for shelf, own, others in zip(shelves, tags, memory, strict=True):
-        births = [births_of(shelf)] if side.births_matter else []
+        births = [births_of(shelf)] if side.terms.births_matter else []
         shelf.tag([*own.leaves, *births], list(own.words), [] if side.memory is None else others.arrays)
-    side.tagged_by, side.remembered_by = lineage, side.memory
+    side.kept.tag_by(lineage, side.memory)
 
 
 def carried(
@@ -103,24 +103,21 @@ def miss_failures(
     return unfilled
 
 
-def wait_for(side: Side, members: Sequence[Member]) -> None:
-    """Note when the ROWS windows of these come to hold nothing but rows that are there."""
-    side.unfilled += [member for member in members if member not in side.unfilled]
-
-
 def remember(side: Side, lineage: Lineage) -> None:
     """Keep for others what is known of rows by this lineage, of those that are there and those that come."""
     for shelf, tags in zip(side.shelves, carried(side, side.shelves, lineage), strict=True):
         leaves, words = ([one.live for one in group] for group in (shelf.leaves, shelf.words))
         shelf.tag(leaves, words, tags.arrays)
-    side.memory = side.remembered_by = lineage
+    side.remember(lineage)
+    side.kept.tag_by(side.kept.tagged_by, lineage)
 
 
 def forget_memory(side: Side) -> None:
     """Nobody else wants to know anything of the rows."""
-    side.memory = side.remembered_by = None
+    side.remember(None)
+    side.kept.tag_by(side.kept.tagged_by, None)
     for shelf in side.shelves:
-        shelf.memory = []
+        shelf.forget_memory()
 
 
 def leave_in_place(side: Side) -> list[Shelf]:
@@ -134,7 +131,7 @@ def leave_in_place(side: Side) -> list[Shelf]:
     batch = Batch(np.concatenate([shelf.store.ts.live for shelf in shelves]), ())
     batch.known = known_of(side, shelves, is_own=True)
     births = np.concatenate([births_of(shelf) for shelf in shelves])
-    needed = needed_by_all(side, batch) if side.is_uniform else needed_by_some(side, batch, births)
+    needed = needed_by_all(side, batch) if side.terms.is_uniform else needed_by_some(side, batch, births)
     lots = lots_of(side, needed)
     there = np.arange(batch.length) if needed.there is None else needed.there
     lot = np.full(batch.length, -1)
@@ -148,9 +145,9 @@ def leave_in_place(side: Side) -> list[Shelf]:
     stays &= ~np.isin(first, lot[np.repeat(~stays, np.diff(bounds))])
     # 3. how long they stay
     for shelf, number in zip(compress(shelves, stays), first[stays].tolist(), strict=True):
-        shelf.lifetime = lots[number][0]
-        if side.is_uniform:
-            shelf.leaves, shelf.words = [], []
+        shelf.live_for(lots[number][0])
+        if side.terms.is_uniform:
+            shelf.forget_tags()
     return list(compress(shelves, ~stays))
 
 
@@ -187,7 +184,7 @@ def export_numbered(side: Side) -> StoredRows | None:
         numbers = np.empty(len(ts), np.int64)
         numbers[np.argsort(ts, kind="stable")] = np.arange(-len(ts), 0)
         for shelf, own in zip(side.shelves, np.split(numbers, bounds_of(side.shelves)[1:-1]), strict=True):
-            shelf.places = filled(own, shelf.store.ts.tail)
+            shelf.number(own)
     return export_rows(side)
 
 
@@ -195,36 +192,38 @@ def known_by(side: Side, rows: StoredRows, lineage: Lineage, newcomers: Sequence
     """The rows, exported from this side, with tags by another lineage; columns it has not kept are NULL."""
 
     def column(index: int) -> pa.Array:
-        if index not in side.columns:
+        if index not in side.kept.columns:
             return pa.nulls(len(rows.ts), ARROW_TYPES[side.types[index]])
-        return rows.arrays[len(side.verified) + side.columns.index(index)]
+        return rows.arrays[len(side.kept.verified) + side.kept.columns.index(index)]
 
     tags, failures = rows.known.by(lineage, column, len(rows.ts), is_past=True)
     pos = rows.places if side.by_place else rows.ts
-    wait_for(side, miss_failures(side, newcomers, failures, pos))
+    side.wait_for(miss_failures(side, newcomers, failures, pos))
     return replace(rows, known=RowTags(lineage, tags))
 
 
 def adopt(side: Side, rows: StoredRows) -> None:
     """Hold rows of another side, all of one lifetime, until members say what is needed of them."""
-    types = [*side.verified, *(side.types[i] for i in side.columns)]
-    tags, side.tagged_by, side.remembered_by = rows.known.tags, rows.known.lineage, None
-    shelf = Shelf(FOREVER, types, side.by_place, True, side.index_kind, len(tags.leaves), len(tags.words))
+    types = [*side.kept.verified, *(side.types[i] for i in side.kept.columns)]
+    tags = rows.known.tags
+    shelf = Shelf(
+        FOREVER, types, side.by_place, True, side.kept.index_kind, len(tags.leaves), len(tags.words)
+    )
     leaves, words = list(tags.leaves), list(tags.words)
     shelf.append(rows.ts, rows.places, rows.keys, rows.arrays, leaves, words, rows.births)
-    side.shelves = [shelf]
-    side.is_uniform = False
+    side.kept.hold([shelf])
+    side.kept.tag_by(rows.known.lineage, None)
+    side.tell_apart()
 
 
 def load(side: Side, rows: StoredRows) -> None:
     """Put rows that came earlier on shelves, as far as they are needed."""
-    columns = dict(zip(side.columns, rows.arrays[len(side.verified) :], strict=True))
+    columns = dict(zip(side.kept.columns, rows.arrays[len(side.kept.verified) :], strict=True))
     batch = Batch(rows.ts, [columns.get(i) for i in range(len(side.types))])
     batch.known = rows.known
     needed = find_needed(side, batch, rows.births)
     rows = rows if needed.there is None else rows.take(needed.there)
-    side.ts, side.places = rows.ts, rows.places
-    side.leaves, side.words = needed.leaves, needed.words
+    side.arrival.take(rows.ts, rows.places, needed.leaves, needed.words, None)
     side.shelve(rows.arrays, rows.keys, needed, rows.births)
     side.forget_batch()
 
@@ -240,7 +239,7 @@ class StoredColumns:
     def __call__(self, column: int) -> pa.Array:
         found = self._known.get(column)
         if found is None:
-            slot = len(self._side.verified) + self._side.columns.index(column)
+            slot = len(self._side.kept.verified) + self._side.kept.columns.index(column)
             parts = [stored(shelf.store.columns[slot]) for shelf in self._shelves]
             found = self._known[column] = pa.concat_arrays(parts)
         return found
@@ -251,10 +250,10 @@ def known_of(side: Side, shelves: Sequence[Shelf], is_own: bool = False) -> RowT
 
     is_own: only what the members of the side ask.
     """
-    lineage = side.tagged_by
+    lineage = side.kept.tagged_by
     buffers = [[*one.leaves[: len(lineage.dimensions)], *one.words] for one in shelves]
-    if side.remembered_by is not None and not is_own:
-        lineage, buffers = side.remembered_by, [shelf.memory for shelf in shelves]
+    if side.kept.remembered_by is not None and not is_own:
+        lineage, buffers = side.kept.remembered_by, [shelf.memory for shelf in shelves]
     rows, width = sum(map(len, shelves)), len(lineage.dimensions) + lineage.words
     if all(len(some) == width for some in buffers):
         arrays = [np.concatenate([some[at].live for some in buffers]) for at in range(width)]

@@ -62,7 +62,7 @@ class PartitionChanges:
             places = places[: int(places.searchsorted(self.rows.over))]
             if len(places):
                 refs = self.rows.refs_at(places)
-                self._extend(places, refs, self.rows.side.gathered(lambda shelf: shelf.store.ts, refs))
+                self._extend(places, refs, self.rows.side.kept.gathered(lambda shelf: shelf.store.ts, refs))
             self._open_windows()
         else:
             self._windows = [windows[one] for one in members]
@@ -104,7 +104,7 @@ class PartitionChanges:
         self._places.append(places)
         self._ts.append(ts)
         self._is_gone.append(np.zeros(len(places), np.uint8))
-        keys = {column: side.view(column).take(refs) for key in self._partitions for column in key}
+        keys = {column: side.kept.view(column).take(refs) for key in self._partitions for column in key}
         for one in self._partitions.values():
             one.extend([keys[i] for i in one.columns], [types[i] for i in one.columns], len(places))
         for member, window in zip(self.members, self._windows, strict=False):  # new ones are opened after

@@ -85,7 +85,9 @@ class PartitionRows:
         """Have these rows and no others."""
         self.shelf = None
         if self._live:
-            self.shelf = Shelf(FOREVER, [side.types[i] for i in side.columns], False, True, NO_INDEX, 0, 0)
+            self.shelf = Shelf(
+                FOREVER, [side.types[i] for i in side.kept.columns], False, True, NO_INDEX, 0, 0
+            )
             self._append(in_order(parts))
             self.shelf.store.fit()
             places_on(self.shelf).fit()
@@ -103,9 +105,9 @@ class PartitionRows:
         shelf, self.shelf, self._live = self.shelf, None, 0
         if shelf is None:
             return False
-        columns = dict(zip(side.columns, rows_on(shelf).arrays, strict=True))
+        columns = dict(zip(side.kept.columns, rows_on(shelf).arrays, strict=True))
         nothing = RowTags(Lineage([None]), Tags(*(np.empty((0, len(shelf)), kind) for kind in TAGS)))
-        tags, _ = nothing.by(side.tagged_by, columns.__getitem__, len(shelf), is_past=True)
+        tags, _ = nothing.by(side.kept.tagged_by, columns.__getitem__, len(shelf), is_past=True)
         shelf.tag(list(tags.leaves), list(tags.words), [])
         side.shelves.append(shelf)
         return True

@@ -101,7 +101,7 @@ class RangeChanges:
 
     def _changes(self, until: int) -> int:
         """How many rows enter or leave up to a time, of the windows of which these are most."""
-        entering = int(self._side.ts.searchsorted(until, side="right")) - self.entered
+        entering = int(self._side.arrival.ts.searchsorted(until, side="right")) - self.entered
         leaving = np.zeros(len(self._sizes), np.int64)
         for shelf in self._side.shelves:
             ts = shelf.store.ts.live
@@ -114,7 +114,7 @@ class RangeChanges:
 
     def tell(self, until: int) -> None:
         """Give members what enters and leaves up to a time; boundaries are over below it."""
-        entered = int(self._side.ts.searchsorted(until, side="right"))
+        entered = int(self._side.arrival.ts.searchsorted(until, side="right"))
         if len(self._sizes) and not self._tell_few(until, entered):
             self._lanes = self._lanes or lanes_of(self._sliding, self._demand, self._side)
             for lane in self._lanes:
@@ -153,7 +153,7 @@ class RangeChanges:
         For many sizes of windows: putting the changes of each into order costs more than telling them.
         """
         side, demand = self._side, self._demand
-        is_whole = not self.entered and entered == len(side.ts)
+        is_whole = not self.entered and entered == len(side.arrival.ts)
         if len(self._sizes) <= FEW_LANES or not is_whole or max(side.tag_widths) > 1:
             return False
         members, ts, refs = (np.empty(FEW_CHANGES, np.int64) for _ in range(3))
@@ -189,8 +189,8 @@ class RangeChanges:
                 runs.add(shelf, number, gone, shelf.store.ts.run(gone.start, gone.stop) + size)
         runs.begin_entering()
         batch = slice(self.entered, entered)
-        tags = [one[batch] for one in side.leaves], [one[batch] for one in side.words]
-        runs.put(side.ts[batch], side.refs[batch], *tags)
+        tags = [one[batch] for one in side.arrival.leaves], [one[batch] for one in side.arrival.words]
+        runs.put(side.arrival.ts[batch], side.arrival.refs[batch], *tags)
         return runs.in_order()
 
     def tell_last(self, now: int) -> None:

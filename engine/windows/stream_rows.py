@@ -47,7 +47,7 @@ class StreamRows:
 
     def __init__(self, stream: str, types: Sequence[SqlType], queue: Queue, counters: Counters) -> None:
         self.side = Side(0, CommonSide(stream, "range", ()), types, queue, None)
-        self.side.index_kind = NO_INDEX
+        self.side.kept.reindex(NO_INDEX)
         self.apart = PartitionRows()
         self.over = 0
         """Rows below this place are of instants that are over."""
@@ -58,8 +58,8 @@ class StreamRows:
     def arrive(self, examined: Examined | None) -> None:
         """Take in a batch."""
         side = self.side
-        if side.first_ts is not None:
-            self._last_before = side.last_ts
+        if side.seen.first_ts is not None:
+            self._last_before = side.seen.last_ts
         side.arrive(examined)
         if examined is not None:
             self._counters.took(examined.batch.length)
@@ -91,17 +91,17 @@ class StreamRows:
     @property
     def come(self) -> int:
         """How many rows have come."""
-        return self.side.end
+        return self.side.arrival.end
 
     # -- by place -----------------------------------------------------------------------------------
 
     def pass_instants(self, until: int) -> tuple[int, int]:
         """Instants below a time are over now: the places of the rows of which that was not known."""
         side, begin = self.side, self.over
-        if len(side.come_ts) and side.come_ts[0] < until:
-            self.over = side.come + int(side.come_ts.searchsorted(until))
+        if len(side.arrival.come_ts) and side.arrival.come_ts[0] < until:
+            self.over = side.arrival.come + int(side.arrival.come_ts.searchsorted(until))
         elif self._last_before < until:
-            self.over = side.come
+            self.over = side.arrival.come
         return begin, self.over
 
     @property
@@ -211,14 +211,14 @@ class StreamRows:
         for column in member.node.columns:
             view = known.get(column)
             if view is None:
-                view = known[column] = self._with_apart(column) if is_apart else self.side.view(column)
+                view = known[column] = self._with_apart(column) if is_apart else self.side.kept.view(column)
             found.append(view)
         return found
 
     def _with_apart(self, column: int) -> View:
         if self.apart.shelf is None:
-            return self.side.view(column)
-        slot = self.side.columns.index(column)
+            return self.side.kept.view(column)
+        slot = self.side.kept.columns.index(column)
         shelves = [*self.side.shelves, self.apart.shelf]
         views = [shelf.store.columns[slot].view() for shelf in shelves]
         return ShelvesView(views, ARROW_TYPES[self.side.types[column]])
@@ -259,7 +259,9 @@ class StreamRows:
             self.show(member, views, boundary, self.refs_between(first, end), first)
         elif rows:
             side = self.side
-            stored = [side.shelves[0].store.columns[side.columns.index(one)] for one in member.node.columns]
+            stored = [
+                side.shelves[0].store.columns[side.kept.columns.index(one)] for one in member.node.columns
+            ]
             columns = [one.run(rows.start, rows.stop) for one in stored]
             self._put(member, Batch(all_at(boundary, end - first), columns), first)
 

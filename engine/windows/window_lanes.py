@@ -131,7 +131,7 @@ def announced_ends(
         return None
     if node.hops is None:
         return np.where(sign > 0, ts + node.size, ts)
-    return node.hops.up(side.gathered(lambda shelf: shelf.store.ts, refs) + node.size)
+    return node.hops.up(side.kept.gathered(lambda shelf: shelf.store.ts, refs) + node.size)
 
 
 def as_rows(rows: Sequence[NDArray], length: int, dtype: type) -> NDArray:

@@ -103,7 +103,7 @@ class WindowStore:
 
     @property
     def _is_unfinished(self) -> bool:
-        return self._ranges.entered < len(self._side.ts) or self._ranges.told < self._known.ts
+        return self._ranges.entered < len(self._side.arrival.ts) or self._ranges.told < self._known.ts
 
     def refresh(self) -> None:
         """Take changes of the members into account: what they miss is known then. Between batches only."""
@@ -127,7 +127,7 @@ class WindowStore:
         )
         in_time = replace(roster, sizes=np.where(by_rows, 0, roster.sizes))
         must_move = side.prepare(in_time, new, layout)
-        side.query_index = index_members(ranges, (side,))
+        side.file_by(index_members(ranges, (side,)))
         if must_move or is_back:
             rearrange(side)
         # 2. what newcomers find
@@ -167,7 +167,7 @@ class WindowStore:
             member.filled[0] = member.started[0]
         else:
             return
-        self._side.unfilled = [one for one in self._side.unfilled if one is not member]
+        self._side.wait_no_more(member)
 
     def _missing_of(self, member: WindowMember) -> int:
         """The ts up to which rows of a RANGE window may be missing, from what there is of all rows."""
@@ -181,7 +181,7 @@ class WindowStore:
 
     def _has_partitions(self, member: WindowMember) -> bool:
         """Whether another has kept as many rows of each partition, with all columns."""
-        return self._side.oldest_birth >= member.born[0] and any(
+        return self._side.kept.oldest_birth >= member.born[0] and any(
             one.node.partition == member.node.partition
             and one.node.size >= member.node.size
             and one.missing[0] == BEGINNING
@@ -253,7 +253,7 @@ class WindowStore:
                 teller.tell_last(queue.punctuation)
         now = min(self._ranges.told, queue.frontier - bool(self._faults), queue.punctuation)
         moved = self._promise(now)
-        if moved and side.births_matter and side.oldest_birth >= max(one.born[0] for one in self.members):
+        if moved and side.has_filled_up(self.members):
             self._is_stale = True
         if is_end:
             self.output.close()

@@ -65,7 +65,8 @@ def chain_of(ends: list[int], inner: list[int]) -> tuple[Queue, SliceRun, SliceC
     inner: windows that end within the slices.
     """
     left, right = (Side(n, CommonSide("s", "range", ()), [SqlType.BIGINT], Queue(), None) for n in (0, 1))
-    left.size = right.size = ends[-1]
+    for side in (left, right):
+        side.keep_for(ends[-1])
     tally = SliceCounts()
     tally.renew(np.union1d(ends, inner).astype(np.int64), (), np.empty(0, np.int64))
     first = queue = Queue()

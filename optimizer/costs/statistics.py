@@ -15,7 +15,7 @@ from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, JoinNode, PlanNode, SideNode, SourceNode
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.window import FOREVER, Window
-from penstock.engine.shelves.side import Seen, Side
+from penstock.engine.shelves.side import Side
 
 from .cost import Direction
 
@@ -137,42 +137,37 @@ def measure_sides(left: Side, right: Side, expected: JoinEstimate) -> JoinEstima
     if not is_measurable(left, right):
         return expected
     both = left, right
-    recent = [since(side, side.looks[0]) for side in both]
+    recent = [side.seen.recently for side in both]
     span_us = span_of(*both, since_look=True)
     if span_us <= 0 or min(one.rows_in for one in recent) < MIN_MEASURED_ROWS:
-        recent, span_us = [side.seen for side in both], span_of(*both)
-    sides = [measure_side(side, one, span_us / 1e6) for side, one in zip(both, recent, strict=True)]
+        recent, span_us = [side.seen.now for side in both], span_of(*both)
+    sides = [
+        measure_side(side, one.rows_in, one.rows_kept, span_us / 1e6)
+        for side, one in zip(both, recent, strict=True)
+    ]
     met = sum(one.met for one in recent)
     share = sum(one.found for one in recent) / met if met else expected.selectivity
     return replace(expected, left=sides[0], right=sides[1], selectivity=share, measured=True)
 
 
-def since(side: Side, look: Seen) -> Seen:
-    """What has come to a side since a look: streams change, and what was long ago says little."""
-    now = side.seen
-    return Seen(
-        now.rows_in - look.rows_in, now.rows_kept - look.rows_kept, now.found - look.found,
-        now.met - look.met, now.ts,
-    )  # fmt: skip
-
-
 def span_of(left: Side, right: Side, since_look: bool = False) -> int:
     """Microseconds from the first row of either side to the last; or from the last row before a look."""
-    firsts = [side.last_ts if side.first_ts is None else side.first_ts for side in (left, right)]
+    both = left.seen, right.seen
+    firsts = [one.last_ts if one.first_ts is None else one.first_ts for one in both]
     if since_look:
-        looks = [side.looks[0].ts for side in (left, right)]
+        looks = [one.looks[0].ts for one in both]
         firsts = [first if ts is None else ts for first, ts in zip(firsts, looks, strict=True)]
-    return max(left.last_ts, right.last_ts) - min(firsts)
+    return max(one.last_ts for one in both) - min(firsts)
 
 
 def is_measurable(left: Side, right: Side) -> bool:
     """Whether enough has come to go by it."""
-    return min(left.rows_in, right.rows_in) >= MIN_MEASURED_ROWS and span_of(left, right) > 0
+    return min(left.seen.rows_in, right.seen.rows_in) >= MIN_MEASURED_ROWS and span_of(left, right) > 0
 
 
-def measure_side(side: Side, seen: Seen, span_s: float) -> SideEstimate:
-    rate = seen.rows_in / span_s
-    share = seen.rows_kept / seen.rows_in
-    size = None if side.size == FOREVER else side.size
+def measure_side(side: Side, rows_in: int, rows_kept: int, span_s: float) -> SideEstimate:
+    rate = rows_in / span_s
+    share = rows_kept / rows_in
+    size = None if side.terms.size == FOREVER else side.terms.size
     window = Window("rows" if side.by_place else "range", size)
     return SideEstimate(rate, rate * share, window_rows(window, rate) * share)

@@ -242,8 +242,8 @@ class Explainer:
             title, data={"node": "WindowJoin", "id": number, "condition": condition_text(node)}
         )
         choices = [
-            choose_index(node.condition, expected.by_right, self._weights, sides_at_work[0].index_kind),
-            choose_index(node.condition, expected.by_left, self._weights, sides_at_work[1].index_kind),
+            choose_index(node.condition, expected.by_right, self._weights, sides_at_work[0].kept.index_kind),
+            choose_index(node.condition, expected.by_left, self._weights, sides_at_work[1].kept.index_kind),
         ]
         cost = sum(choice.cost for choice in choices) + self._handling(expected)
         rows = expected.left.rows + expected.right.rows
@@ -302,8 +302,8 @@ class Explainer:
             assert isinstance(shared_join.common, CommonJoin), "a join of two streams"
             condition = shared_join.common.condition
             cost = (
-                choose_index(condition, seen.by_right, self._weights, left.index_kind).cost
-                + choose_index(condition, seen.by_left, self._weights, right.index_kind).cost
+                choose_index(condition, seen.by_right, self._weights, left.kept.index_kind).cost
+                + choose_index(condition, seen.by_left, self._weights, right.kept.index_kind).cost
                 + self._handling(seen)
             )
             used = done.busy_s / span_s(left, right)
@@ -323,7 +323,8 @@ class Explainer:
 
 def span_s(left: Side, right: Side) -> float:
     """Seconds of stream seen so far."""
-    return (max(left.last_ts, right.last_ts) - min(left.first_ts or 0, right.first_ts or 0)) / 1e6
+    one, two = left.seen, right.seen
+    return (max(one.last_ts, two.last_ts) - min(one.first_ts or 0, two.first_ts or 0)) / 1e6
 
 
 def side_description(

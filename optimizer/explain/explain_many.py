@@ -59,7 +59,7 @@ class ManyLayout:
         self.members = shared_join.members
         self.by_rows = [side.kind == "rows" for side in join.common.sides]
         self.keeps_all = shared_join.strategy == "pull-up"
-        self._merged = [side.allowed_ends for side in join.sides]
+        self._merged = [side.terms.allowed_ends for side in join.sides]
 
     def ends(self, number: int) -> list[int]:
         """Where the slices of a side end."""
@@ -191,7 +191,7 @@ class ManyExplainer:
         said = f"{write_rate(rate)} rows/s{'' if is_known else ' (assumed)'}"
         lines = [f"{said}, {estimate.rows:,.0f} rows in the window"]
         if self._analyze:
-            lines.append(f"measured: {side.rows_in:,} rows in, {len(side):,} kept")
+            lines.append(f"measured: {side.seen.rows_in:,} rows in, {len(side):,} kept")
         return lines
 
     def _rates_of(self, join: ManyJoin) -> list[float]:
@@ -265,8 +265,8 @@ class ManyExplainer:
             }
         )
         if self._analyze:
-            shown.lines.append(f"measured: {side.rows_in:,} rows in, {len(side):,} kept")
-            shown.data["measured"] = {"rows_in": side.rows_in, "state_rows": len(side)}
+            shown.lines.append(f"measured: {side.seen.rows_in:,} rows in, {len(side):,} kept")
+            shown.data["measured"] = {"rows_in": side.seen.rows_in, "state_rows": len(side)}
         shown.lines.extend(slice_table(slices, layout, side))
         return shown
 

@@ -168,7 +168,7 @@ class SharedJoins:
 
     def _kinds(self, layout: Layout, expected: JoinEstimate) -> tuple[str, str]:
         """Indexes to reckon with: those at work; of a chain, which has none, those that cost least."""
-        left, right = (side.index_kind for side in layout.sides)
+        left, right = (side.kept.index_kind for side in layout.sides)
         if layout.is_chain:
             condition = condition_of(layout.shared_join)
             left, right = (
@@ -208,7 +208,7 @@ class SharedJoins:
         longest = layout.longest(number)
         by_rows = layout.by_rows[number]
         window = write_size(longest, by_rows)
-        found = [join.sides[number].index_kind for join in layout.shared_join.joins]
+        found = [join.sides[number].kept.index_kind for join in layout.shared_join.joins]
         index = " and ".join(dict.fromkeys(found))
         how = f"index {index}" if index else "nested loops"
         is_known = self._rates.is_known(stream)
@@ -318,9 +318,9 @@ class SharedJoins:
             held = [(write_size(shelf.lifetime, layout.by_rows[number]), len(shelf)) for shelf in shelves]
         rows = sum(count for _, count in held)
         each = few_counts(dict(held)) if held else "nothing"
-        shown.lines.append(f"measured: {side.rows_in:,} rows in, {rows:,} kept; {plural}: {each}")
+        shown.lines.append(f"measured: {side.seen.rows_in:,} rows in, {rows:,} kept; {plural}: {each}")
         shown.data["measured"] = {
-            "rows_in": side.rows_in,
+            "rows_in": side.seen.rows_in,
             "state_rows": rows,
             plural: [{KEPT_BY[plural]: name, "rows": n} for name, n in held],
         }
@@ -371,7 +371,7 @@ def measure_shared(layout: Layout, expected: JoinEstimate) -> JoinEstimate:
     pairs = pairs_found(layout)
     if layout.is_chain:
         return seen
-    met = sum(side.met for join in layout.shared_join.joins for side in join.sides)
+    met = sum(side.seen.met for join in layout.shared_join.joins for side in join.sides)
     return replace(seen, selectivity=min(pairs / met, 1.0)) if met else seen
 
 
@@ -380,4 +380,4 @@ def pairs_found(layout: Layout) -> int:
     form = layout.shared_join.form
     if isinstance(form, ChainGroup):
         return sum(one.counters.rows_out for one in form.slices)
-    return sum(side.found for join in layout.shared_join.joins for side in join.sides)
+    return sum(side.seen.found for join in layout.shared_join.joins for side in join.sides)

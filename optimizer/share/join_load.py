@@ -94,13 +94,13 @@ def shares_of(members: Sequence[Member], side: Side, apart: Sequence[Side]) -> I
     if len(members) <= MOST_SAMPLED:
         expected |= sampled_shares(members, side)
     for own in apart:
-        come = own.rows_in - own.rows_before[0]
-        if own.predicate in expected and come >= MIN_MEASURED_ROWS:
-            expected[own.predicate] = (own.rows_kept - own.rows_before[1] + 0.5) / (come + 1)
-    if len(side.lifetimes) < MIN_MEASURED_ROWS or side.rows_in < MIN_MEASURED_ROWS:
+        come = own.seen.rows_in - own.seen.rows_before[0]
+        if own.terms.predicate in expected and come >= MIN_MEASURED_ROWS:
+            expected[own.terms.predicate] = (own.seen.rows_kept - own.seen.rows_before[1] + 0.5) / (come + 1)
+    if len(side.seen.lifetimes) < MIN_MEASURED_ROWS or side.seen.rows_in < MIN_MEASURED_ROWS:
         return IndependentShares(expected)
     sizes = np.array([member.sizes[side.number] for member in members], np.int64)
-    return MeasuredShares(expected, sizes, side.lifetimes)
+    return MeasuredShares(expected, sizes, side.seen.lifetimes)
 
 
 def expected_shares(members: Sequence[Member], number: int) -> dict[Hashable, float]:
@@ -111,8 +111,8 @@ def expected_shares(members: Sequence[Member], number: int) -> dict[Hashable, fl
 
 def sampled_shares(members: Sequence[Member], side: Side) -> dict[Hashable, float]:
     """The same of those that came last, as far as something is known of them."""
-    known = [member for member in members if side.lineage.knows(member.predicates[side.number])]
-    return measured_shares(known, side, *side.sample) if known and side.sample is not None else {}
+    known = [member for member in members if side.terms.lineage.knows(member.predicates[side.number])]
+    return measured_shares(known, side, *side.seen.sample) if known and side.seen.sample is not None else {}
 
 
 def measured_shares(

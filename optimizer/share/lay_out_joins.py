@@ -71,8 +71,8 @@ class LayoutChooser:
         seen = self.estimate(join)
         by_key = self._counts_by_key(join, seen)
         sharing = self._strategy(join)
-        is_due = sharing == "auto" and self._is_due(join)
-        if join.is_first_look and not by_key:
+        is_due = sharing == "auto" and join.again.think_over(len(join.members))
+        if join.again.is_first_look and not by_key:
             return self._after_first_look(join, seen)
         kinds = ("hash", "hash") if by_key else self._kinds(join, seen)
         match sharing:
@@ -111,8 +111,8 @@ class LayoutChooser:
                     "hash"
                 )  # it counts pairs where it finds them and looks back no further than asked
             elif len(side) and force is None:
-                better = better_index(side.index_kind, condition, direction, self._weights)
-                kinds.append(better if better is not None and seen.measured else side.index_kind)
+                better = better_index(side.kept.index_kind, condition, direction, self._weights)
+                kinds.append(better if better is not None and seen.measured else side.kept.index_kind)
             else:
                 kinds.append(choose_index(condition, direction, self._weights, force).kind)
         return kinds[0], kinds[1]
@@ -139,7 +139,7 @@ class LayoutChooser:
 
         And whether a join for each query costs clearly less than either.
         """
-        if all(side.is_uniform for side in join.sides) and not join.roster.is_selective:
+        if all(side.terms.is_uniform for side in join.sides) and not join.roster.is_selective:
             return EVERY_WINDOW, False
         now = still_there(join.layout.ends, join.roster)
         is_auto = self._strategy(join) == "auto"
@@ -184,14 +184,6 @@ class LayoutChooser:
         is_better = costs["unshared"].cores < (1 - gain) * together
         (self._apart.add if is_better else self._apart.discard)(common)
         return is_better
-
-    def _is_due(self, join: WindowJoin) -> bool:
-        """Whether enough has changed since the slices of a join were last thought over."""
-        members = join.considered_for
-        is_due = join.is_due or abs(len(join.members) - members) > members // 8
-        if is_due:
-            join.think_over()
-        return is_due
 
     def chain_ends(
         self,
@@ -238,5 +230,5 @@ def may_run_apart(join: WindowJoin) -> bool:
         return False
     if any(member.is_new for member in join.members):
         return False
-    samples = [side.sample for side in join.sides if not side.is_uniform]
+    samples = [side.seen.sample for side in join.sides if not side.terms.is_uniform]
     return all(one is not None and one[0].shape[1] >= MIN_SAMPLED_ROWS for one in samples)

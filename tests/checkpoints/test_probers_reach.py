@@ -11,8 +11,7 @@ import pytest
 import penstock
 from penstock.engine.indexes.build import build_index
 from penstock.engine.indexes.index import Probes
-from penstock.engine.joins.direction import Direction
-from penstock.engine.joins.set_probes import FROM_ANYWHERE
+from penstock.engine.joins.direction import FROM_ANYWHERE, Direction
 from penstock.engine.restoring.in_order import Disorder
 
 STREAMS = "; ".join(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v BIGINT)" for name in "ab")

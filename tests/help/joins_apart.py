@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.engine.joins import window_join as join_module
+from penstock.engine.joins import reconsider
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.join_layout import JoinLayout
 from penstock.optimizer.share.lay_out_joins import LayoutChooser
@@ -28,7 +28,7 @@ def part_always(patch: pytest.MonkeyPatch) -> None:
         return replace(choose_layout(self, join), apart=may)
 
     patch.setattr(LayoutChooser, "__call__", apart)
-    patch.setattr(join_module, "QUIET_ROWS", 0)
+    patch.setattr(reconsider, "QUIET_ROWS", 0)
 
 
 def feed(engine: penstock.Engine, parts: int, rng: np.random.Generator, keys: int) -> None:

@@ -324,7 +324,7 @@ class Drive:
 
     def stored_ids(self, side: int, refs: Iterable[int]) -> list[int]:
         """Ids of the rows referred to; the id is among the stored columns of every member here."""
-        return self.group.sides[side].view(0).take(np.array(list(refs), np.int64)).to_pylist()
+        return self.group.sides[side].kept.view(0).take(np.array(list(refs), np.int64)).to_pylist()
 
 
 KEYS = st.sampled_from([None, 0, 1, 1, 2, 3])
@@ -491,7 +491,7 @@ def test_rows_nobody_needs_do_not_enter() -> None:
     drive.push(1, 10)
     drive.settle()
     left, right = drive.group.sides
-    assert left.rows_kept == 5 and right.rows_kept == 10
+    assert left.seen.rows_kept == 5 and right.seen.rows_kept == 10
     assert [slice_.females(0).tolist() for slice_ in drive.group.slices] == [[4], [3]]
 
 
@@ -532,7 +532,7 @@ def test_table_2_of_the_paper() -> None:
     sides = tuple(Side(n, side, TYPES, Queue(), None) for n in (0, 1))
     w1, w2 = 2 * SECOND + 1, 4 * SECOND + 1
     for one in sides:
-        one.size = w2
+        one.keep_for(w2)
     arrivals, between_them = Queue(), Queue()
     j1 = SliceJoin(0, w1, arrivals, sides, "J1", BEGINNING, SliceCounts())  # type: ignore[arg-type]
     j2 = SliceJoin(w1, w2, between_them, sides, "J2", BEGINNING, SliceCounts())  # type: ignore[arg-type]

@@ -348,7 +348,7 @@ def skewed(engine: penstock.Engine) -> tuple[list[Any], list[tuple[str, ...]]]:
         engine._runtime._check()
         kinds.append(join_of(engine).layout.indexes)
         assert all(
-            side.index_kind == kind for side, kind in zip(join_of(engine).sides, kinds[-1], strict=True)
+            side.kept.index_kind == kind for side, kind in zip(join_of(engine).sides, kinds[-1], strict=True)
         )
     engine.close()
     return answers(queries), kinds

@@ -108,7 +108,7 @@ def test_a_join_is_shared_by_those_that_force_the_same() -> None:
     push(engine, 0, 10)
     joins = [group_of(query) for query in (*usual, *forced, *others)]
     assert joins[0] is joins[1] and joins[2] is joins[3] and len(set(map(id, joins))) == 4
-    kinds = [[side.index_kind for side in one.joins[0].sides] for one in (joins[2], joins[4])]
+    kinds = [[side.kept.index_kind for side in one.joins[0].sides] for one in (joins[2], joins[4])]
     assert kinds == [["hash", "scan"], ["scan", "scan"]]
     explained = engine.explain()
     assert "forced: sharing mem-opt, index hash, scan" in explained and "forced: index scan\n" in explained

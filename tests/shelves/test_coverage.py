@@ -28,5 +28,5 @@ def test_the_last_row_that_has_left(
     end: int, first_ts: int | None, by_rows: bool, expected: list[int]
 ) -> None:
     """Of five rows, by place, or at 20 of rows since 16; no row has left a window that was never full."""
-    side: Any = SimpleNamespace(end=end, first_ts=first_ts)
+    side: Any = SimpleNamespace(arrival=SimpleNamespace(end=end), seen=SimpleNamespace(first_ts=first_ts))
     assert last_dropped(side, SIZES, by_rows, 20).tolist() == expected

@@ -221,7 +221,7 @@ def check_state(engine: penstock.Engine) -> None:
     for store in engine._runtime.windows:
         assert isinstance(store, WindowStore)
         sizes = {member.node.size for member in store.members if not member.by_rows[0]}
-        if len(sizes) > window_store.MOST_SHELVES or store._side.births_matter:
+        if len(sizes) > window_store.MOST_SHELVES or store._side.terms.births_matter:
             continue
         in_some: set[int] = set()
         for member in store.members:
