@@ -5,8 +5,8 @@ A plan comes in from above, rows come in from below; each room imports only room
     checkpoints                                    all of it as bytes, and back
     running                                        plans at work
     panes      hopping                             whole answers at boundaries
+    ordered_keys                                   what keys that grow make final, without windows
     changes                                        answers that change
-    ordered_keys                                   rows that meet by keys that grow, without windows
     join_forms | chain | many_joins | joins        pairs of rows in windows
     windows    selects                             what a stream gives to those who read it
     shelves                                        rows that are kept, once for all who need them

@@ -161,12 +161,13 @@ class Query:
         1.0 but for joins on ORDERED columns, if keys come further out of order than was known.
         """
         joins = [] if self._not_begun else self._pipeline.ordered_joins
-        if not joins:
+        groups = [] if self._not_begun else self._pipeline.final_groups
+        if not joins and not groups:
             return 1.0
         from penstock.engine.ordered_keys.facts import accuracy_of, each_makes
 
         each = each_makes(self._pipeline.plan, self._engine._runtime.tables)
-        return accuracy_of(self._pipeline.count, joins, each)
+        return accuracy_of(self._pipeline.count, joins, groups, each)
 
     @turn
     def results(self) -> pa.Table:

@@ -97,14 +97,14 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
 
 def oblivious_stats(pipeline: Pipeline, tables: Mapping[str, StaticTable]) -> dict[str, Any]:
     """What is known of a query's joins without windows, if it has any."""
-    joins = pipeline.ordered_joins
-    if not joins:
+    joins, groups = pipeline.ordered_joins, pipeline.final_groups
+    if not joins and not groups:
         return {}
     from penstock.engine.ordered_keys.facts import each_makes, facts_of
     from penstock.optimizer.costs.ordered_memory import OrderedMemory
 
     each = each_makes(pipeline.plan, tables)
-    return {"oblivious": facts_of(pipeline.count, joins, each, OrderedMemory())}
+    return {"oblivious": facts_of(pipeline.count, joins, groups, each, OrderedMemory())}
 
 
 def stream_stats(ingest: Ingest) -> dict[str, Any]:

@@ -61,6 +61,16 @@ class Arrivals:
     now: NDArray
     """And after."""
 
+    @property
+    def least(self) -> NDArray:
+        """The least of all frontiers after each."""
+        own = [
+            np.maximum.accumulate(np.where(self.owners == side, self.frontiers, before))
+            for side, before in enumerate(self.before.tolist())
+        ]
+        found: NDArray = np.minimum.reduce(own)
+        return found
+
 
 def line_up(frontiers: Frontiers, examined: Sequence[Examined | None]) -> Arrivals:
     """What comes, of batches of all sides."""

@@ -69,7 +69,6 @@ class FinalJoin(OrderedJoin):
         self._column_types = [
             [own[column] for column in side.columns] for own, side in zip(types, node.sides, strict=True)
         ]
-        self._has_pairs = node.kind in ("left", "full")
         self._unmatched: list[Unmatched] = []
         """While rows arrive."""
         self._arrived: NDArray = np.empty(0, np.int64)
@@ -170,6 +169,10 @@ class FinalJoin(OrderedJoin):
         return satisfying(pairs.slice(0, bad)), error, int(ts[bad])
 
     # -- what is given ------------------------------------------------------------------------------
+
+    @property
+    def _has_pairs(self) -> bool:
+        return self.node.kind in ("left", "full")
 
     @property
     def _given_sides(self) -> tuple[FinalSide, ...]:

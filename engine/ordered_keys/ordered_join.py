@@ -26,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.engine.flow.key_log import KeyLog
 from penstock.engine.flow.operator import Counters, pass_time
 from penstock.engine.flow.queue import Outlet, Queue, bound_of
 from penstock.engine.intake.key_frontier import KeyReader
@@ -97,6 +98,8 @@ class OrderedJoin:
         self.complete_from: int | None = None
         """From this time on nothing is missed of what came before the join began; None: not yet."""
         self.missed = Missed()
+        self.log = KeyLog()
+        """How far the keys of what it gives have come."""
         self.looked_up: dict[tuple[int, Keys, Keys], tuple[int, int]] = {}
         self.orders: list[tuple[Step, ...]] = []
         self._look_after = FIRST_LOOK
@@ -221,6 +224,8 @@ class OrderedJoin:
             passed = own.codes < own.lowest
             side.gone.note(own.cells[passed], own.codes[passed])
             side.let_go(len(arrivals.owners))
+        if not self.frontiers.has_values:
+            self.log.note(arrivals.ts, arrivals.least)
         self._worked_to = max(int(one.batch.ts[-1]) for one in examined if one is not None)
         self._note_complete()
 

@@ -137,6 +137,25 @@ class OrderedJoinNode:
 
 
 @dataclass(frozen=True, slots=True)
+class FinalGroupNode:
+    """A row per group of rows, given once, when no row to come can be in it: keys, then the calls.
+
+    columns: over those of the input, of rows that satisfy the predicate: the keys, of which the first grows,
+    then the arguments of the calls. ordered: of a stream, the column that grows, by its place in the
+    declaration; None: the input is a join on such columns.
+    """
+
+    input: PlanNode
+    predicate: Expression | None
+    columns: tuple[Expression, ...]
+    keys: int
+    calls: tuple[AggregateCallNode, ...]
+    ordered: int | None
+    names: tuple[str, ...] = field(default=(), compare=False)
+    """Keys and aggregates, for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommonSide:
     """One side of what joins have in common: keys, over all columns of the stream, and the kind of every
     member's window on this side."""
@@ -500,6 +519,7 @@ PlanNode = (
     | JoinNode
     | ManyJoinNode
     | OrderedJoinNode
+    | FinalGroupNode
     | MemberNode
     | UnionNode
     | TableNode

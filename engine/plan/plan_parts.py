@@ -14,6 +14,7 @@ from .plan import (
     AtTicksNode,
     ChangeJoinNode,
     ExpireNode,
+    FinalGroupNode,
     HopAnswerNode,
     HopDeltaNode,
     JoinNode,
@@ -58,7 +59,7 @@ def plan_inputs(node: PlanNode) -> tuple[PlanNode, ...]:
             return ()
         case PaneAggregateNode() | StoredWindowNode():
             return (node.input,)
-        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode():
+        case SelectNode() | WindowNode() | ArriveNode() | LifetimeNode() | ExpireNode() | FinalGroupNode():
             return (node.input,)
         case AggregateNode() | HopAnswerNode() | HopDeltaNode() | WholeTableNode() | WholeWindowNode():
             return (node.input,) if node.ticks is None else (node.input, node.ticks)
@@ -83,6 +84,7 @@ def map_inputs(node: PlanNode, change: Callable[[PlanNode], PlanNode]) -> PlanNo
             | ArriveNode()
             | LifetimeNode()
             | ExpireNode()
+            | FinalGroupNode()
             | AggregateNode()
             | HopAnswerNode()
             | HopDeltaNode()
@@ -240,6 +242,8 @@ def plan_types(node: PlanNode) -> tuple[SqlType, ...]:
             return plan_types(node.input)[: -len(node.sizes)]
         case AggregateNode():
             return plan_types(node.input)[: node.keys] + tuple(call.type for call in node.calls)
+        case FinalGroupNode():
+            return tuple(key.type for key in node.columns[: node.keys]) + tuple(c.type for c in node.calls)
         case PaneAggregateNode():
             keys = tuple(key.type for key in node.common.keys)
             return keys + tuple(call.type for call in node.calls)

@@ -18,6 +18,7 @@ from penstock.engine.plan.plan import (
     AtTicksNode,
     ChangeJoinNode,
     ExpireNode,
+    FinalGroupNode,
     HopDeltaNode,
     LifetimeNode,
     OrderedJoinNode,
@@ -31,7 +32,7 @@ from penstock.engine.plan.plan import (
 from penstock.engine.plan.plan_parts import IncrementalNode, WholeNode, plan_inputs, plan_types
 from penstock.engine.windows.range_window import Lifetime, RangeWindow
 
-SharedNode: TypeAlias = IncrementalNode | OrderedJoinNode
+SharedNode: TypeAlias = IncrementalNode | OrderedJoinNode | FinalGroupNode
 """Whoever has such a node reads the operator of all that have it."""
 
 

@@ -20,6 +20,7 @@ from penstock.engine.members.member import PART, query_of
 from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import (
     ArriveNode,
+    FinalGroupNode,
     LifetimeNode,
     OrderedJoinNode,
     SourceNode,
@@ -102,7 +103,7 @@ class CommonParts(SubPlans):
         match plan[1]:
             case (ArriveNode(hops=None) | LifetimeNode(hops=None)) as node if is_passing(node):
                 return next(iter(self.alike(plan)), None)
-            case OrderedJoinNode():  # it passes on more than a new one would
+            case OrderedJoinNode() | FinalGroupNode():  # it passes on more than a new one would
                 return next(iter(self.alike(plan)), None)
         return None
 

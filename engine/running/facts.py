@@ -15,7 +15,7 @@ from penstock.engine.intake.ingest import Ingest
 from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach
-from penstock.engine.plan.plan import OrderedJoinNode, PlanNode
+from penstock.engine.plan.plan import FinalGroupNode, OrderedJoinNode, PlanNode
 from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.rows.batch import Batch
 from penstock.engine.views.view_memory import copied_bytes
@@ -25,6 +25,8 @@ from .pipeline import Pipeline, SubPlan
 
 if TYPE_CHECKING:
     from penstock.engine.changes.match_counts import MatchCounts
+    from penstock.engine.ordered_keys.facts import GroupFacts
+    from penstock.engine.ordered_keys.final_groups import FinalGroups
     from penstock.engine.ordered_keys.ordered_join import OrderedJoin
     from penstock.engine.panes.facts import PaneFacts
     from penstock.engine.windows.facts import WindowFacts
@@ -51,6 +53,7 @@ class PlanFacts:
     meetings: Mapping[int, MatchCounts]
     joins: Mapping[int, tuple[SharedJoin, Member]]
     ordered: Mapping[int, OrderedJoin]
+    groups: Mapping[int, GroupFacts]
 
     @property
     def everything_below(self) -> Iterator[PlanFacts]:
@@ -85,7 +88,7 @@ def facts_of_query(pipeline: Pipeline) -> QueryFacts:
 
 def facts_of_plan(part: SubPlan, query: Pipeline) -> PlanFacts:
     """Of a plan, or of part of it, as the query sees it."""
-    panes, windows, ordered = {}, {}, {}
+    panes, windows, ordered, groups = {}, {}, {}, {}
     if part.panes:
         from penstock.engine.panes.facts import facts_of_panes
 
@@ -97,6 +100,10 @@ def facts_of_plan(part: SubPlan, query: Pipeline) -> PlanFacts:
     for number, node in enumerate(plan_nodes(part.plan)):
         if isinstance(node, OrderedJoinNode) and number in part.operators:
             ordered[number] = cast("OrderedJoin", part.operators[number])
+        if isinstance(node, FinalGroupNode) and number in part.operators:
+            from penstock.engine.ordered_keys.facts import facts_of_groups
+
+            groups[number] = facts_of_groups(cast("FinalGroups", part.operators[number]))
     selects = {number: one for number, (one, _) in part.shares.items() if len(one.members) == 1}
     answers = {number: getattr(one, "answer_rows", None) for number, one in part.operators.items()}
     meetings = {number: getattr(one, "meetings", None) for number, one in part.operators.items()}
@@ -113,6 +120,7 @@ def facts_of_plan(part: SubPlan, query: Pipeline) -> PlanFacts:
         meetings={number: replace(one) for number, one in meetings.items() if one is not None},
         joins=dict(part.joins),
         ordered=ordered,
+        groups=groups,
     )
 
 

@@ -11,7 +11,7 @@ from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.join_forms.shared_join import Form, SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach
-from penstock.engine.plan.plan import OrderedJoinNode, PlanNode
+from penstock.engine.plan.plan import FinalGroupNode, OrderedJoinNode, PlanNode
 from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
@@ -19,6 +19,7 @@ from penstock.engine.selects.shared_select import Share, SharedSelect
 from penstock.engine.windows.window_member import WindowMember
 
 if TYPE_CHECKING:
+    from penstock.engine.ordered_keys.final_groups import FinalGroups
     from penstock.engine.ordered_keys.ordered_join import OrderedJoin
     from penstock.engine.panes.pane_aggregate import PaneAggregate
     from penstock.engine.panes.pane_member import PaneMember
@@ -147,6 +148,16 @@ class Pipeline(SubPlan):
     def first_hop(self) -> int | None:
         """The first time that there is an answer at, as far as that is known."""
         return self.sink.begins()
+
+    @property
+    def final_groups(self) -> list[FinalGroups]:
+        """The same of groups of keys that grow."""
+        if not any(isinstance(node, FinalGroupNode) for node in plan_nodes(self.plan)):
+            return []
+        from penstock.engine.ordered_keys.final_groups import FinalGroups
+
+        operators = [one for part in self.everything for one in part.own_operators]
+        return [one for one in operators if isinstance(one, FinalGroups)]
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ from penstock.engine.flow.operator import Operator
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
 from penstock.engine.intake.ingest import Ingest
 from penstock.engine.plan.plan import (
+    FinalGroupNode,
     HopAnswerNode,
     JoinNode,
     ManyJoinNode,
@@ -60,7 +61,7 @@ class PlanBuilder:
         if isinstance(node, TableNode):
             return self._runtime.tables[node.table].output
         is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
-        if isinstance(node, IncrementalNode | OrderedJoinNode) and not is_root:
+        if isinstance(node, IncrementalNode | OrderedJoinNode | FinalGroupNode) and not is_root:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
             return self._runtime.parts.share(node, number, pipeline)
@@ -103,6 +104,8 @@ class PlanBuilder:
                 operator = self._ticks(node, queues, label)
             case OrderedJoinNode():
                 operator = self._ordered_join(node, queues, label)
+            case FinalGroupNode():
+                operator = self._final_groups(node, queues[0], label, pipeline.parts.get(number + 1))
             case _:
                 operator = build_operator(node, tuple(queues), label, pipeline.approach)
         pipeline.operators[number] = operator
@@ -133,6 +136,25 @@ class PlanBuilder:
             return FinalJoin(node, types, queues, readers, name, has_rows)
         return OrderedJoin(node, types, queues, readers, name, has_rows, self._memory_rules)
 
+    def _final_groups(
+        self, node: FinalGroupNode, queue: Queue, name: str, joined: SubPlan | None
+    ) -> Operator:
+        """It reads how far keys have come where its stream enters, or of the join whose rows it reads."""
+        from penstock.engine.ordered_keys.final_groups import FinalGroups
+        from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+
+        if joined is None:
+            assert isinstance(node.input, SourceNode) and node.ordered is not None, "a stream of its own"
+            stream = self._runtime.streams[node.input.stream]
+            frontier = stream.frontier(node.ordered)
+            lacking = frontier.greatest if stream.rows_in else None
+            return FinalGroups(node, queue, frontier.reader(), name, lacking)
+        join = joined.operators[0]
+        assert isinstance(join, OrderedJoin), "what runs a join without windows"
+        come = [side.reader.frontier.greatest for side in join.sides]
+        lacking = max((one for one in come if one is not None), default=None)
+        return FinalGroups(node, queue, join.log.reader(queue), name, lacking)
+
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""
         names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
@@ -146,7 +168,7 @@ class PlanBuilder:
         queue.punctuation = outlet.punctuation
         if isinstance(node, SourceNode | TableNode):
             queue.columns = node.columns
-        if isinstance(node, SourceNode | TableNode | IncrementalNode | OrderedJoinNode):
+        if isinstance(node, SourceNode | TableNode | IncrementalNode | OrderedJoinNode | FinalGroupNode):
             pipeline.taps.append((outlet, queue))
         outlet.queues.append(queue)
         if isinstance(node, TableNode):

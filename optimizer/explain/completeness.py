@@ -8,6 +8,7 @@ from penstock.engine.hopping.whole_window import WholeWindow
 from penstock.engine.plan.plan import (
     ArriveNode,
     ChangeJoinNode,
+    FinalGroupNode,
     LifetimeNode,
     MemberNode,
     OrderedJoinNode,
@@ -82,8 +83,8 @@ def unwindowed(node: PlanNode) -> Iterator[str]:
 
     Of those that ticks read only the time counts.
     """
-    windows = ArriveNode | WholeWindowNode | StoredWindowNode | PaneAggregateNode | OrderedJoinNode
-    if isinstance(node, windows | TicksNode):
+    windows = ArriveNode | WholeWindowNode | StoredWindowNode | PaneAggregateNode
+    if isinstance(node, windows | OrderedJoinNode | FinalGroupNode | TicksNode):
         return
     for below in plan_inputs(node):
         if isinstance(below, SourceNode):
@@ -120,7 +121,7 @@ def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
         store, member = part.windows[0]
         store.refresh()
         return member.full_from(start)
-    if isinstance(node, OrderedJoinNode):
+    if isinstance(node, OrderedJoinNode | FinalGroupNode):
         return ordered_from(part, start)
     if not isinstance(node, ArriveNode | WholeWindowNode):
         return start
@@ -136,9 +137,8 @@ def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
 
 
 def ordered_from(part: SubPlan, start: int) -> int:
-    """When a join without windows lacks nothing of what came before it began."""
-    from penstock.engine.ordered_keys.ordered_join import OrderedJoin
+    """When a join without windows, or groups of keys that grow, lack nothing of what came before."""
+    from penstock.engine.ordered_keys.facts import exact_from
 
-    join = part.operators[0]
-    assert isinstance(join, OrderedJoin), "what runs a join without windows"
-    return MAX_TS if join.complete_from is None else max(start + 1, join.complete_from)
+    since = exact_from(part.operators[0])
+    return MAX_TS if since is None else max(start + 1, since)

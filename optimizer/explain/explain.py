@@ -17,6 +17,7 @@ from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
     CommonJoin,
+    FinalGroupNode,
     HopAnswerNode,
     JoinNode,
     ManyJoinNode,
@@ -203,13 +204,18 @@ class Explainer:
 
                 title, lines, data = describe_ordered(node, facts.ordered[number], self._analyze)
                 shown = Description(title, lines, data=data)
+            case FinalGroupNode():
+                from .explain_ordered import describe_groups
+
+                title, lines, data = describe_groups(node, facts.groups[number], self._analyze)
+                shown = Description(title, lines, data=data)
             case _:
                 title, lines, data = describe_incremental(node, facts.approach)
                 shown = Description(title, lines, data=data)
         shown.data["id"] = first + number
         work = facts.work_at(number)
         if self._analyze and work is not None:
-            if isinstance(node, IncrementalNode | OrderedJoinNode | PaneAggregateNode):
+            if isinstance(node, IncrementalNode | OrderedJoinNode | FinalGroupNode | PaneAggregateNode):
                 shown.lines.append(f"measured: state {work.state_rows:,} rows, {work.state_bytes:,} bytes")
             shown.lines.append(measured_line(work.rows_in, work.rows_out, work.busy_s))
             shown.data["measured"] = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.intake.disorder import write_rule
-from penstock.engine.ordered_keys.facts import facts_of_side, false_at_most, of_side
+from penstock.engine.ordered_keys.facts import GroupFacts, facts_of_side, false_at_most, of_side
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
 from penstock.engine.ordered_keys.predict import loads_of
-from penstock.engine.plan.plan import OrderedJoinNode
+from penstock.engine.plan.plan import FinalGroupNode, OrderedJoinNode
 from penstock.optimizer.costs.ordered_memory import OrderedMemory, output_factor, output_rate
 from penstock.optimizer.costs.write_rate import write_rate
 
@@ -92,6 +92,22 @@ def describe_ordered(
     data |= {"rows_late_key": join.missed.rows}
     data |= {"results_missed_at_most": join.missed.most, "strategy": join.strategy, "predicted": predicted}
     return title, lines, data
+
+
+def describe_groups(
+    node: FinalGroupNode, facts: GroupFacts, analyze: bool
+) -> tuple[str, list[str], dict[str, Any]]:
+    """The same of groups of a key that grows."""
+    keys, calls = node.names[: node.keys], node.names[node.keys :]
+    lines = [f"each group once, when no row to come can have its `{node.names[0]}`"]
+    if node.predicate is not None:
+        lines += where_lines(node.predicate)
+    if analyze:
+        at = "none yet" if facts.frontier is None else f"at `{facts.frontier}`"
+        lines.append(f"frontier {at}, {facts.groups:,} groups open, {facts.rows_late:,} rows too late")
+    data = {"node": "FinalGroups", "keys": list(keys), "aggregates": list(calls), "state_bounded": True}
+    data |= {"frontier": facts.frontier, "groups": facts.groups, "rows_late_key": facts.rows_late}
+    return f"FinalGroups {', '.join(keys)}: {', '.join(calls)}".removesuffix(": "), lines, data
 
 
 def said(side: OrderedSide, facts: dict[str, Any]) -> str:

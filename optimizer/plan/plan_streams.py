@@ -32,7 +32,7 @@ from penstock.optimizer.rewrite.match_condition import match_condition, side_of
 from penstock.optimizer.rewrite.order_joins import collect_cluster
 from penstock.optimizer.rewrite.prune_columns import columns_in, moved, moved_all
 from penstock.optimizer.rewrite.simplify_condition import simplify_all, simplify_condition
-from penstock.optimizer.tree.logical import Join, Node, StreamScan, UnionAll, nodes_of
+from penstock.optimizer.tree.logical import Aggregate, Join, Node, StreamScan, UnionAll, nodes_of
 
 
 def is_plain(node: Node, multiway: bool = True) -> bool:
@@ -54,6 +54,10 @@ def is_plain(node: Node, multiway: bool = True) -> bool:
             from .plan_many import can_join_many
 
             return multiway and can_join_many(collect_cluster(node), rows=True)
+        case Aggregate():
+            from .plan_final_group import is_final_group
+
+            return is_final_group(base)
         case Join():
             from .plan_final import is_final_join
 
@@ -85,6 +89,10 @@ def plan_node(node: Node, counting: bool, evict: str = "key") -> PlanNode:
             from .plan_many import plan_many
 
             return plan_many(cluster, () if counting else cluster.outputs)
+        case Aggregate():
+            from .plan_final_group import plan_final_group
+
+            return plan_final_group(node, counting)
         case Join():
             from .plan_final import plan_final_join
 

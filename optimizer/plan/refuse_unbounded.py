@@ -33,6 +33,7 @@ from penstock.optimizer.tree.logical import (
 )
 
 from .plan_final import is_final_join, is_per
+from .plan_final_group import is_final_group
 from .plan_many import MOST_SIDES
 from .plan_ordered import can_grow, growing_items, is_ordered, per_alone
 from .plan_streams import is_plain
@@ -49,14 +50,16 @@ def refuse_unbounded(query: Query) -> None:
         return
     refuse_node(query.root)
     joins = [one for one in nodes_of(query.root) if isinstance(one, Join)]
-    if not any(sum(isinstance(node, StreamScan) for node in nodes_of(one)) > 1 for one in joins):
+    is_grouped = any(isinstance(one, Aggregate) for one in nodes_of(query.root))
+    is_joined = any(sum(isinstance(node, StreamScan) for node in nodes_of(one)) > 1 for one in joins)
+    if not is_grouped and not is_joined:
         raise no_window(scans[0], bool(joins))
     if query.hop is not None:
         not_yet("HOP BY over a join without windows", query.hop.position)
-    refuse_emit(query, joins)
+    is_final = is_grouped or any(one.kind != "inner" for one in joins)
+    refuse_emit(query, is_final)
     scans = [one for one in nodes_of(query.root) if isinstance(one, StreamScan)]
-    has_others = any(one.kind != "inner" for one in joins) or not all(map(can_grow, scans))
-    if not is_plain(query.root) and has_others:
+    if not is_plain(query.root) and (is_final or not all(map(can_grow, scans))):
         not_yet("A table beside such joins and windows", query.emit_position)
 
 
@@ -71,12 +74,11 @@ def refuse_final(query: Query) -> NoReturn:
     raise fail(UnsupportedError, what, query.emit_position, hint)
 
 
-def refuse_emit(query: Query, joins: list[Join]) -> None:
-    """Rows of these joins are given once and never taken back."""
-    has_others = any(one.kind != "inner" for one in joins)
-    if query.emit not in ("inserts", "final") or (has_others and query.emit != "final"):
+def refuse_emit(query: Query, is_final: bool) -> None:
+    """Rows are given once and never taken back; is_final: and not as soon as they come."""
+    if query.emit not in ("inserts", "final") or (is_final and query.emit != "final"):
         hint = "Its rows are given once, when they are final: write EMIT FINAL, or nothing"
-        found = f"Expected EMIT FINAL of a join without windows, found EMIT {query.emit.upper()}"
+        found = f"Expected EMIT FINAL without windows, found EMIT {query.emit.upper()}"
         raise fail(BindError, found, query.emit_position, hint)
 
 
@@ -103,7 +105,7 @@ def refuse_node(node: Node) -> None:
 def refuse_above(base: Node) -> None:
     """What keeps or groups the rows of streams without windows."""
     scans = streams_read(base)
-    if not scans:
+    if not scans or (isinstance(base, Aggregate) and is_final_group(base)):
         return
     is_join = any(isinstance(one, Join) for one in nodes_of(base))
     if not is_join:
@@ -141,7 +143,8 @@ def refuse_cluster(cluster: Cluster) -> None:
             not_yet(f"A stream with {kind} beside one without in a join", base.position, f"{hint}, and RANGE")
         if not isinstance(base, StreamScan | TableScan):
             refuse_node(base)
-            not_yet(f"{name_of(base)} in a join without windows", cluster.position)
+            name = name_of(base).removesuffix(" over a join")
+            not_yet(f"{name} in a join without windows", cluster.position)
 
 
 def growing_part(cluster: Cluster) -> Cluster | None:

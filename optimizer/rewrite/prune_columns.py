@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from penstock.engine.expressions.expression import Expression, columns_of, move_columns
 from penstock.engine.plan.plan import (
+    FinalGroupNode,
     JoinNode,
     ManyJoinNode,
     OrderedJoinNode,
@@ -30,6 +31,12 @@ def prune_columns(node: PlanNode) -> PlanNode:
             return SelectNode(narrowed, moved(node.predicate, places), moved_all(node.outputs, places))
         case SelectNode():
             return replace(node, input=prune_columns(node.input))
+        case FinalGroupNode():
+            narrowed, places = narrow(node.input, columns_in(node.predicate, *node.columns))
+            if places is None:
+                return replace(node, input=narrowed)
+            predicate, columns = moved(node.predicate, places), moved_all(node.columns, places)
+            return replace(node, input=narrowed, predicate=predicate, columns=columns)
         case JoinNode():
             left, left_side = prune_side(node.left, node.left_side)
             right, right_side = prune_side(node.right, node.right_side)

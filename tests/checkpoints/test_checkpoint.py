@@ -61,6 +61,9 @@ QUERIES = [
     "SELECT x.k, COUNT(*) AS n FROM a AS x, b AS y, a AS z WHERE x.k = y.k AND y.k = z.k GROUP BY x.k"
     " WINDOW 3 MICROSECONDS",
     "SELECT x.k, y.v, x.s FROM a AS x JOIN b AS y ON x.k = y.k AND x.s = y.s",
+    "SELECT x.k, y.v, x.s FROM a AS x FULL JOIN b AS y ON x.k = y.k AND x.v < y.v",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS t, MAX(s) AS u FROM a GROUP BY k",
+    "SELECT x.k, COUNT(*) AS n FROM a AS x JOIN b AS y ON x.k = y.k GROUP BY x.k",
 ]
 
 

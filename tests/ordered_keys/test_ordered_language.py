@@ -131,7 +131,7 @@ def test_joins_that_need_no_window(sql: str) -> None:
         ),
         (
             "SELECT a.k FROM a LEFT JOIN b USING (k) EMIT INSERTS",
-            "Expected EMIT FINAL of a join without windows",
+            "Expected EMIT FINAL without windows",
         ),
         ("SELECT a.k FROM a LEFT JOIN b USING (k) EMIT CHANGES", "found EMIT CHANGES"),
         ("SELECT a.k FROM a LEFT JOIN b USING (k) HOP BY 5 SECONDS", "HOP BY over a join without windows"),
@@ -142,7 +142,22 @@ def test_joins_that_need_no_window(sql: str) -> None:
         ("SELECT COUNT(*) FROM a [ROWS 5] EMIT FINAL", "EMIT FINAL over windows, of an aggregate, is not"),
         ("SELECT k FROM a EXCEPT SELECT k FROM b", "Expected a window on `a`, found none"),
         ("SELECT a.k FROM a JOIN b USING (k) EXCEPT SELECT k FROM c", "EXCEPT over a join without windows"),
-        ("SELECT k, COUNT(*) FROM a JOIN b USING (k) GROUP BY k", "An aggregate over a join without windows"),
+        ("SELECT a.j, COUNT(*) FROM a JOIN b USING (k) GROUP BY a.j", "An aggregate over a join without"),
+        (
+            "SELECT COUNT(*) FROM a JOIN b USING (k) GROUP BY a.k + 1",
+            "An aggregate over a join without",
+        ),
+        ("SELECT j, COUNT(*) FROM a GROUP BY j", "Expected a window on `a`, found none"),
+        ("SELECT d, COUNT(*) FROM a GROUP BY d", "Expected a window on `a`, found none"),
+        ("SELECT k, COUNT(*) FROM p GROUP BY k", "Expected a window on `p`, found none"),
+        ("SELECT k, COUNT(*) FROM a GROUP BY k EMIT INSERTS", "Expected EMIT FINAL without windows"),
+        ("SELECT k, COUNT(*) FROM a GROUP BY k EMIT CHANGES", "Expected EMIT FINAL without windows"),
+        ("SELECT k, COUNT(*) FROM a GROUP BY k HOP BY 5 SECONDS", "HOP BY over"),
+        (
+            "SELECT x.k FROM (SELECT k, COUNT(*) AS n FROM a GROUP BY k) x JOIN b USING (k)",
+            "An aggregate in a join without windows",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT k FROM a GROUP BY k) x", "Expected a window on `a`, found none"),
         ("SELECT COUNT(*) FROM a", "Expected a window on `a`, found none"),
         (
             "SELECT DISTINCT k FROM a JOIN b USING (k)",
@@ -151,7 +166,7 @@ def test_joins_that_need_no_window(sql: str) -> None:
         ("SELECT k FROM a JOIN b USING (k) HOP BY 5 SECONDS", "HOP BY over a join without windows"),
         (
             "SELECT k FROM a JOIN b USING (k) EMIT CHANGES",
-            "Expected EMIT FINAL of a join without windows, found EMIT CHANGES",
+            "Expected EMIT FINAL without windows",
         ),
         ("SELECT k FROM a EMIT CHANGES", "Expected a window on `a`, found none"),
         (
@@ -178,6 +193,10 @@ def test_what_is_refused_by_name(sql: str, message: str) -> None:
         ("SELECT k FROM a EMIT FINAL", "INSERTS"),
         ("SELECT COUNT(*) FROM a WINDOW 5 SECONDS HOP BY 5 SECONDS EMIT FINAL", "COMPLETE"),
         ("SELECT a.k FROM a LEFT JOIN b USING (k) UNION ALL SELECT k FROM c", "FINAL"),
+        ("SELECT k, COUNT(*) FROM a GROUP BY k", "FINAL"),
+        ("SELECT COUNT(*) + 1 AS n, MIN(d) FROM (SELECT k AS key, d, j FROM a) x GROUP BY j, key", "FINAL"),
+        ("SELECT ts, COUNT(*) FROM c GROUP BY ts HAVING COUNT(*) > 1 EMIT FINAL", "FINAL"),
+        ("SELECT k, COUNT(*) FROM a FULL JOIN b USING (k) GROUP BY k", "FINAL"),
     ],
 )
 def test_what_is_given_once(sql: str, emit: str) -> None:
