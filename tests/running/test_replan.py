@@ -14,7 +14,7 @@ from test_changes_oracle import Folded, arrivals, drive, expected, found, make_e
 
 import penstock
 from penstock import adapt
-from penstock.engine.running.pipeline import Pipeline
+from penstock.engine.sharing.pipeline import Pipeline
 from penstock.optimizer.costs.weights import load
 from penstock.optimizer.plan import choose_expiry
 
@@ -133,7 +133,7 @@ def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
         assert engine._runtime.is_replanned(query.name)
         query.drop()
     runtime = engine._runtime
-    assert not runtime.parts and not runtime.shared_joins and not runtime._owners
+    assert not list(runtime.shared) and not runtime.at_work.owners
     assert all(not stream.output.queues for stream in runtime.streams.values())
 
 
