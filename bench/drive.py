@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.api import Engine, Query
 from penstock.engine.joins.window_join import WindowJoin
+from penstock.engine.sharing.shared_join import SharedJoin
 
 from .race import Contestant
 
@@ -79,5 +80,5 @@ def contestant(
 
 def running_join(query: Query) -> WindowJoin:
     """The join of a query that has one."""
-    (group, _), *_ = query._pipeline.joins.values()
+    ((_, group, _),) = query._pipeline.reads(SharedJoin)
     return group.joins[0]

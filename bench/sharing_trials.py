@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from penstock.api import Engine, Query
 from penstock.engine.chain.chain import ChainGroup
+from penstock.engine.sharing.shared_join import SharedJoin
 
 from .drive import Feed
 from .sharing_peers import Ask, Tally
@@ -163,7 +164,7 @@ def push_and_read(engine: Engine, queries: Sequence[Query], a: pa.Table, b: pa.T
 
 def fix_slices(engine: Engine, ends_s: Sequence[float]) -> None:
     """Let the slices of the one chain there is end there, whatever they cost."""
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = engine._runtime.shared.of(SharedJoin)
     assert isinstance(group.form, ChainGroup), "expected a chain"
     group.form.recut(partial(fixed_ends, [round(end * SECOND_US) for end in ends_s]))
 

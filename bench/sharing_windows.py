@@ -62,9 +62,7 @@ def push_all(engine: Engine, queries: list[Query], stream: Stream) -> int:
 
 def state_bytes(engine: Engine) -> int:
     """Of all operators that keep something, each once."""
-    parts = [*engine._runtime.parts.values(), *engine._runtime.windows]
-    operators = {id(one): one for part in parts for one in getattr(part, "own_operators", [part])}
-    return sum(one.state_bytes for one in operators.values())
+    return sum(one.state_bytes for work in engine._runtime.shared for one in work.own_operators)
 
 
 def bench_windows(outcome: Outcome, rows: int, rounds: int) -> None:

@@ -109,8 +109,11 @@ class Adapter:
     def is_met(self, streams: frozenset[str], readers: Readers) -> bool:
         """Whether other queries have windows over the same streams, and not just the same with it; or rows of
         these are kept in common already."""
+        from penstock.engine.sharing.shared_windows import SharedWindows
+
+        at_work = self._engine._runtime.shared
         return any(
-            self._engine._runtime.windows.keeps(one) or self._on_stream.get(one, {}).keys() - {readers}
+            at_work.has(SharedWindows, one) or self._on_stream.get(one, {}).keys() - {readers}
             for one in streams
         )
 
@@ -188,7 +191,9 @@ class Adapter:
 
     def look_at_plans(self) -> None:
         """Let every join be arranged anew, and ways of expiry be thought over."""
-        for shared_join in self._engine._runtime.shared_joins.values():
+        from penstock.engine.sharing.shared_join import SharedJoin
+
+        for shared_join in self._engine._runtime.shared.of(SharedJoin):
             for join in shared_join.joins:
                 join.reconsider()
         self._due = list(dict.fromkeys([*self._due, *self._expiring]))  # who has waited first

@@ -340,7 +340,8 @@ class Engine:
     @turn
     def explain(self, *, analyze: bool = False, json: bool = False) -> str:
         """The plan of every query; `analyze` adds measured against estimated, `json` is for programs."""
-        from penstock.engine.running.facts import find_waiting
+        from penstock.engine.sharing.facts import find_waiting
+        from penstock.engine.sharing.shared_join import SharedJoin
         from penstock.optimizer.explain.description import write_json, write_tree
         from penstock.optimizer.explain.explain import Explainer
         from penstock.optimizer.explain.explain_sharing import SharedJoins
@@ -361,7 +362,7 @@ class Engine:
             for query in self._queries.values()
         ]
         shared_joins = [
-            shared.shared_join(one) for one in self._runtime.shared_joins.values() if len(one.members) > 1
+            shared.shared_join(one) for one in self._runtime.shared.of(SharedJoin) if len(one.members) > 1
         ]
         if json:
             return write_json(queries, shared_joins)

@@ -15,7 +15,7 @@ from .turns import Turns, change, turn
 
 if TYPE_CHECKING:
     from penstock.engine.plan.plan import PlanNode
-    from penstock.engine.running.pipeline import Pipeline
+    from penstock.engine.sharing.pipeline import Pipeline
     from penstock.optimizer.hopping.optimize_hopping import HoppingPlan
     from penstock.optimizer.hopping.reassign_modes import Watch
     from penstock.optimizer.plan.decided import Decided

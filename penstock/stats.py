@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,18 +13,17 @@ from penstock.engine.intake.ingest import Ingest
 from penstock.engine.intake.key_frontier import KeyFrontier
 from penstock.engine.intake.static_table import StaticTable
 from penstock.engine.joins.window_join import WindowJoin
-from penstock.engine.members.member import Member
 from penstock.engine.results.sink import Sink
-from penstock.engine.running.facts import find_waiting
-from penstock.engine.running.pipeline import Pipeline
 from penstock.engine.running.runtime import Runtime
+from penstock.engine.sharing.facts import find_waiting
+from penstock.engine.sharing.pipeline import Pipeline
 
 
 def collect_stats(runtime: Runtime) -> dict[str, Any]:
     """Streams (rows in = processed + late + ahead + held), queries with their own operators, sources first,
     and the joins and selects that queries have in common with theirs."""
-    for shared_join in runtime.shared_joins.values():
-        shared_join.refresh()
+    for work in runtime.shared:
+        work.refresh()
     streams = {name: stream_stats(ingest) for name, ingest in runtime.streams.items()}
     queries = {
         name: {
@@ -41,58 +40,17 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         }
         for name, pipeline in runtime.pipelines.items()
     }
-    shared_joins: list[dict[str, Any]] = [
+    shared = [
         {
-            "name": shared_join.name,
-            "strategy": shared_join.strategy,
-            "queries": queries_of(runtime, shared_join.members),
-            "operators": [operator_stats(operator) for operator in shared_join.form.operators],
+            "name": work.name,
+            **work.facts(),
+            "queries": [query.name for query in work.queries],
+            "operators": [operator_stats(operator) for operator in work.own_operators],
         }
-        for shared_join in runtime.shared_joins.values()
-        if len(shared_join.members) > 1
+        for work in runtime.shared
+        if work.is_common
     ]
-    shared_joins += [
-        {
-            "name": shared.name,
-            "strategy": "select",
-            "queries": list(dict.fromkeys(share.name for share in shared.members)),
-            "operators": [operator_stats(shared)],
-        }
-        for shared in (*runtime.selects.values(), *runtime.window_selects.values())
-        if len(shared.members) > 1
-    ]
-    shared_joins += [
-        {
-            "name": panes.name,
-            "strategy": "panes",
-            "queries": list(dict.fromkeys(member.query for member in panes.members)),
-            "panes": panes.panes.count,
-            "operators": [operator_stats(panes)],
-        }
-        for panes in runtime.panes.values()
-        if len(panes.members) > 1
-    ]
-    shared_joins += [
-        {
-            "name": store.name,
-            "strategy": "windows",
-            "queries": readers,
-            "operators": [operator_stats(store)],
-        }
-        for store in runtime.windows
-        if len(readers := list(dict.fromkeys(name for one in store.members for name in one.readers))) > 1
-    ]
-    shared_joins += [
-        {
-            "name": part.name,
-            "strategy": "equal sub-plans",
-            "queries": [query.name for query in part.queries],
-            "operators": [operator_stats(operator) for operator in part.own_operators],
-        }
-        for part in runtime.parts.values()
-        if len(part.users) > 1
-    ]
-    return {"streams": streams, "queries": queries, "groups": shared_joins}
+    return {"streams": streams, "queries": queries, "groups": shared}
 
 
 def oblivious_stats(pipeline: Pipeline, tables: Mapping[str, StaticTable]) -> dict[str, Any]:
@@ -146,7 +104,7 @@ def rows_dropped(runtime: Runtime) -> dict[str, tuple[int, int]]:
 
 def flips_of(pipeline: Pipeline) -> int:
     """Changes of a hopping query that cancelled within a hop, and so were never published."""
-    operators = [one for part in pipeline.everything for one in part.own_operators]
+    operators = [one for part in pipeline.plans for one in part.own_operators]
     return sum(one.flips for one in operators if isinstance(one, HopAnswer | Sink))
 
 
@@ -169,9 +127,3 @@ def operator_stats(operator: Operator) -> dict[str, Any]:
     if isinstance(operator, WindowJoin):
         stats["indexes"] = [side.kept.index_kind for side in operator.sides]
     return stats
-
-
-def queries_of(runtime: Runtime, members: Iterable[Member]) -> list[str]:
-    """The queries that members of a join stand for, also by parts that several read."""
-    names = [one.name for member in members for one in runtime.queries_of(member)]
-    return list(dict.fromkeys(names))

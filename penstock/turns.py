@@ -166,8 +166,8 @@ class Turns:
         """A lock for each who waits, held until they are the first in line."""
         self.hearing: Hearing | None = None
         self.asked: deque[Asked] = deque()
-        self.stopped = runtime.failures
-        self.refused = runtime.refused
+        self.stopped = runtime.failures.stopped
+        self.refused = runtime.failures.refused
         self.deadlock_after_s = deadlock_after_s
         self._runtime = runtime
         self._depth = 0

@@ -58,6 +58,14 @@ class Queue:
         """Call this, and nobody else, whenever something comes in."""
         self.wake = wake
 
+    def want(self, columns: tuple[int, ...] | None) -> None:
+        """The consumer reads these columns of each batch; None: everything."""
+        self.columns = columns
+
+    def let_rows_purge(self, piggyback: bool) -> None:
+        """Whether messages are purged by rows that come behind them."""
+        self.piggyback = piggyback
+
     def put(self, batch: Batch) -> None:
         """Add rows; the consumer sees them before any later promise."""
         if batch.length:

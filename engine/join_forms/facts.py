@@ -6,13 +6,13 @@ from penstock.engine.chain.ordered_union import OrderedUnion
 from penstock.engine.flow.facts import Work, work_of
 from penstock.engine.joins.window_join import WindowJoin
 
-from .shared_join import SharedJoin
+from .form import Form
 
 
-def work_of_join(shared_join: SharedJoin) -> Work:
+def work_of_form(form: Form) -> Work:
     """All its operators together, after what they have counted was told; rows_out: pairs given to queries."""
-    shared_join.form.settle()
-    operators = shared_join.form.operators
+    form.settle()
+    operators = form.operators
     each = [work_of(one) for one in operators]
     giving = [isinstance(one, WindowJoin | OrderedUnion) for one in operators]
     return Work(

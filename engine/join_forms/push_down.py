@@ -156,7 +156,7 @@ class PushDown:
             side.tag_by(lineage)
         before = old[0].join if old else None
         for member in self.members:
-            stand_in = Member(member.name, member.node, member.counting, is_new=member.is_new)
+            stand_in = Member(member.owner, member.counting, member.node, is_new=member.is_new)
             stand_in.started, stand_in.missing = list(member.started), list(member.missing)
             stand_in.born, stand_in.former = list(member.born), member.former
             stand_in.filled = list(member.filled)
@@ -202,7 +202,8 @@ class PushDown:
 
     def _fail(self, stand_in: Member, error: Exception) -> None:
         """A part has come to rows on which a member fails: it fails when all parts have."""
-        for member in [one for one in self.members if one.name == stand_in.name]:
+        held = [part.members for part in self._parts]
+        for member in [one for one in self.members if any(of.get(one) is stand_in for of in held)]:
             for part in self._parts:
                 part.members[member].is_gone = True
             self._drain()

@@ -10,25 +10,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.flow.queue import BEGINNING, Outlet
+from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.plan.plan import MemberNode
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.rows.window import FOREVER, MAX_TS, Window
 
+from .reader import Reader
+
 
 @dataclass(eq=False)
-class Member:
-    """What a query takes: pairs within its windows whose rows satisfy its predicates, some of their columns.
+class Member(Reader):
+    """What a query takes: pairs within its windows whose rows satisfy its predicates, some columns."""
 
-    counting: only the number of pairs is asked for, and nothing is passed on.
-    """
-
-    name: str
     node: MemberNode
-    counting: bool
-    output: Outlet = field(default_factory=Outlet)
-    found: int = 0
-    """Pairs so far, as far as they have been settled."""
     started: list[int] = field(default_factory=list)
     """How far each side's stream had come when the member joined; BEGINNING: no row had come."""
     missing: list[int] = field(default_factory=list)
@@ -56,10 +50,9 @@ class Member:
         self.started, self.missing = [BEGINNING] * sides, [BEGINNING] * sides
         self.filled, self.born = [None] * sides, [0] * sides
 
-    @property
-    def query(self) -> str:
-        """The query, for people; `name` may be that of a part of its plan."""
-        return query_of(self.name)
+    def come_at(self, started: list[int]) -> None:
+        """So far the sides' streams have come when it joins."""
+        self.started = started
 
     def become(self, node: MemberNode) -> None:
         """Take what `node` says from now on."""
@@ -108,16 +101,8 @@ def size_of(window: Window) -> int:
     return FOREVER if window.size is None else window.size
 
 
-PART = ".part"
-
-
 @lru_cache(maxsize=65_536)
 def same(predicate: Expression, text: str) -> Expression:
     """Of those that are equal and read alike always one: what is known of a predicate, in this engine or in
     one before it, is then found without comparing all of its parts."""
     return predicate
-
-
-def query_of(name: str) -> str:
-    """The query that a part was first made for, by the part's name; any other name as it is."""
-    return name.rpartition(PART)[0] or name

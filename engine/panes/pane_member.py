@@ -7,17 +7,17 @@ differences: what each group said at the boundary before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.flow.queue import BEGINNING, Outlet
+from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.kernels.base.gather import gather
 from penstock.engine.kernels.hopping.panes import NOTHING, differences, stay_with_texts
-from penstock.engine.members.member import query_of
+from penstock.engine.members.reader import Reader
 from penstock.engine.plan.plan import PaneAggregateNode, PaneCall
 from penstock.engine.restoring.in_order import expect, within
 from penstock.engine.rows.batch import NO_ROWS, Batch, Gather, LazyColumn
@@ -39,16 +39,12 @@ class Said:
 
 
 @dataclass(eq=False)
-class PaneMember:
-    """counting: only the number of rows is asked for, and nothing is passed on."""
+class PaneMember(Reader):
+    """What a query takes: an answer at each of its boundaries."""
 
-    name: str
     node: PaneAggregateNode
-    counting: bool
     first_hop: Callable[[], int | None]
     """The first boundary to answer at, None as long as no row has come."""
-    output: Outlet = field(default_factory=Outlet)
-    found: int = 0
     next_hop: int = FOREVER
     """FOREVER: not known yet."""
     last_hop: int = FOREVER
@@ -60,11 +56,6 @@ class PaneMember:
     said: Said | None = None
     calls: tuple[PaneCall, ...] = ()
     """As in the node; equal ones of all members are the same object."""
-
-    @property
-    def query(self) -> str:
-        """The query, for people; `name` may be that of a part of its plan."""
-        return query_of(self.name)
 
     def enter(self, calls: tuple[PaneCall, ...], exact_from: int) -> None:
         """It is let in: its calls as all members have them, and from when on it is exact."""

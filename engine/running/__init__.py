@@ -1,8 +1,9 @@
-"""Queries at work: plans become operators, shared work is found and let go, plans succeed each other.
+"""Queries at work: they come, change, fail and go, and plans succeed each other.
 
-A line belongs here if it is about queries that come, change, fail and go; what an operator does is below.
+A line belongs here if it is about the life of queries and of the streams' time; how a plan becomes operators
+and what it shares is below.
 Imported by checkpoints and, from outside, by the public face and the optimizer's explanations.
-Read first: `runtime.py`; then `plan_builder.py`, from nodes to operators.
+Read first: `runtime.py`; then `succession.py`, how a query goes over to another plan.
 
-    plan -> what is at work already? -> its reader, or new operators -> pipeline -> sink
+    plan -> pipeline -> sink        push -> operators get turns -> plans that have caught up take over
 """

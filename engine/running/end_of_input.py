@@ -29,8 +29,7 @@ from penstock.engine.plan.plan import (
 )
 from penstock.engine.plan.plan_parts import hops_of, plan_nodes
 from penstock.engine.rows.window import MAX_TS
-
-from .pipeline import Pipeline
+from penstock.engine.sharing.pipeline import Pipeline
 
 LAST_TS = MAX_TS - 1
 
@@ -89,15 +88,14 @@ def set_ends(pipelines: Iterable[Pipeline], streams: Mapping[str, Ingest], drain
             end = end_of(pipeline.plan, streams, drain)
             for one in endings_of(pipeline):
                 ends[one] = max(ends.get(one, end), end)
-    for panes in {panes for one in found for part in one.everything for panes, _ in part.panes.values()}:
-        panes.end()
+    for work in {work for pipeline in found for work, _ in pipeline.every_reading}:
+        work.end()
     for one, end in ends.items():
         one.last_hop = end
 
 
 def endings_of(pipeline: Pipeline) -> Iterable[Ending]:
     """Whoever answers at boundaries for a query: its sink, its operators, those of the parts it reads."""
-    for part in pipeline.everything:
-        yield from (one for one in part.own_operators if isinstance(one, Ending))
-        yield from (member for _, member in part.panes.values())
-        yield from (member for _, member in part.windows.values())
+    for plan in pipeline.plans:
+        yield from (one for one in plan.own_operators if isinstance(one, Ending))
+    yield from (reader for _, reader in pipeline.every_reading if isinstance(reader, Ending))

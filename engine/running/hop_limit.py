@@ -34,10 +34,10 @@ from penstock.engine.plan.plan_parts import hops_of, plan_nodes, stands
 from penstock.engine.rows.batch import NO_ROWS
 from penstock.engine.rows.errors import HopsError
 from penstock.engine.rows.hops import Hops
+from penstock.engine.sharing.facts import waiting_batches
+from penstock.engine.sharing.pipeline import Pipeline
 
 from .end_of_input import longest_window, streams_in
-from .facts import waiting_batches
-from .pipeline import Pipeline
 
 MOST_HOPS = 1_000_000
 

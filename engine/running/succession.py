@@ -10,7 +10,7 @@ time the new plan has come to; until then the answers are those of the old windo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
@@ -22,8 +22,9 @@ from penstock.engine.plan.tellable import begins, is_known
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch
 from penstock.engine.rows.hops import Hops
-
-from .pipeline import Pipeline, SubPlan
+from penstock.engine.sharing.at_work import disconnect
+from penstock.engine.sharing.pipeline import Pipeline
+from penstock.engine.sharing.shared_work import Source
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -82,20 +83,13 @@ class Succession:
         """The plans that are catching up."""
         return [heir.pipeline for heir in self._heirs.values()]
 
-    def find(self, name: str) -> Pipeline | None:
-        """The plan of that name that is catching up, or the query that it has become."""
-        query = name.removesuffix(NEXT)
-        if query == name:
-            return None
-        return self._heirs[query].pipeline if query in self._heirs else self._runtime.pipelines.get(query)
-
     def drop(self, name: str) -> None:
         """Forget the plan that was to take over."""
         if name in self._heirs:
-            self._runtime._stop(self._heirs.pop(name).pipeline)
+            self._runtime.shared.stop(self._heirs.pop(name).pipeline)
 
     def failed(self, pipeline: Pipeline) -> Pipeline | None:
-        """A plan has failed: the query that fails with it, if any.
+        """A plan has failed: the query that fails with it, if any; none if it has gone.
 
         One with the same answer is forgotten, for the query itself fails on the same rows. Where the windows
         have changed, it may do so with the new windows alone.
@@ -104,6 +98,8 @@ class Succession:
             if heir.pipeline is pipeline:
                 self.drop(name)
                 return None if heir.done is None else self._runtime.pipelines[name]
+        if self._runtime.pipelines.get(pipeline.name) is not pipeline:
+            return None
         self.drop(pipeline.name)
         return pipeline
 
@@ -162,7 +158,7 @@ class Succession:
         )
 
     def _difference(self, pipeline: Pipeline, heir: Pipeline, at: int) -> Batch:
-        from .contents import Contents, difference
+        from penstock.engine.sharing.contents import Contents, difference
 
         contents = Contents(self._runtime.tables, at)
         waiting = pipeline.sink.take_initial()
@@ -173,21 +169,15 @@ class Succession:
 
     def _take_over(self, pipeline: Pipeline, heir: Pipeline, change: Batch | None) -> None:
         runtime, sink = self._runtime, pipeline.sink
-        sink.counters.rows_in, pipeline.tally = pipeline.count, None
+        sink.counters.rows_in = pipeline.count
         sink.flips += sum(one.flips for one in pipeline.all_operators if isinstance(one, HopAnswer))
-        runtime._stop(pipeline)
-        for one in heir.parts.values():
-            one.users[one.users.index(heir)] = pipeline
-        outlet = outlet_of(heir)
-        outlet.queues.remove(heir.sink.inputs[0])
+        runtime.shared.stop(pipeline)
+        (last,) = (tap for tap in heir.taps if tap[1] is heir.sink.inputs[0])
+        disconnect([last])
+        heir.taps.remove(last)
         waiting = list(heir.sink.inputs[0].batches)  # of a hop that is not over
-        runtime._forget(heir.sink)
-        for has in fields(SubPlan):
-            if has.name not in ("name", "output", "users", "taps"):
-                setattr(pipeline, has.name, getattr(heir, has.name))
-        for _, member in pipeline.panes.values():
-            member.name = pipeline.name
-        pipeline.taps = [tap for tap in heir.taps if tap[1] is not heir.sink.inputs[0]]
+        runtime.at_work.forget([heir.sink])
+        pipeline.become(heir)
         sink.inputs = (Queue(),)
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(heir.plan)
@@ -197,10 +187,10 @@ class Succession:
             sink.starts_full |= starts_full(heir.plan)
             sink.net_all(plan_types(heir.plan))
             sink.inputs[0].put(change)
-        runtime.builder.connect(outlet, sink.inputs[0], pipeline, pipeline.plan)
+        runtime.site.builder.connect(Source(last[0]), sink.inputs[0], pipeline, pipeline.plan)
         for operator in pipeline.own_operators:
-            runtime._owners[operator] = pipeline
-        runtime._ready.enter(sink)
+            runtime.at_work.owners[operator] = pipeline
+        runtime.at_work.enter([sink], pipeline)
 
 
 def may_be_uneven(pipeline: Pipeline, heir: Pipeline) -> bool:
@@ -216,8 +206,7 @@ def may_be_uneven(pipeline: Pipeline, heir: Pipeline) -> bool:
 
 def outlet_of(pipeline: Pipeline) -> Outlet:
     """Where a plan's output comes from, or what knows how far it has come if results are only counted."""
-    if 0 in pipeline.panes:
-        return pipeline.panes[0][1].output
-    if 0 in pipeline.joins:
-        return pipeline.joins[0][0].form.operators[0].output
-    return pipeline.parts[0].output if 0 in pipeline.parts else pipeline.operators[0].output
+    if 0 in pipeline.operators:
+        return pipeline.operators[0].output
+    _, reader = pipeline.readings[0]
+    return reader.output

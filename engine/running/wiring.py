@@ -9,12 +9,14 @@ where it was. The operators of one join, which pass rows among themselves, count
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.flow.queue import Outlet, Queue
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.restoring.restorable import unfolded
+from penstock.engine.sharing.pipeline import PlanAtWork
 
 if TYPE_CHECKING:
     from .runtime import Runtime
@@ -40,7 +42,7 @@ def check_wiring(runtime: Runtime) -> None:
 def readers_of(runtime: Runtime) -> dict[Queue, Any]:
     """Queues with the operator that reads each."""
     readers: dict[Queue, Any] = {}
-    for operator in runtime._owners:
+    for operator in runtime.at_work.owners:
         for queue in operator.inputs:
             expect(queue not in readers, "queues that one operator reads")
             readers[queue] = operator
@@ -51,21 +53,19 @@ def outlets_of(runtime: Runtime) -> list[Outlet]:
     """All outlets, each once."""
     sources: list[Any] = [*runtime.streams.values(), *runtime.tables.values()]
     found: list[Any] = [one.output for one in sources]
-    found += [operator.output for operator in runtime._owners]
-    found += [part.output for part in (*runtime.parts.values(), *runtime.pipelines.values())]
-    for part in (*runtime.parts.values(), *runtime.pipelines.values()):
-        for shares in (part.joins, part.panes, part.windows, part.shares):
-            found += [share.output for _, share in shares.values()]
+    found += [operator.output for operator in runtime.at_work.owners]
+    found += [reader.output for work in runtime.shared for reader in work.members]
     return list(dict.fromkeys(found))
 
 
 def check_wakes(runtime: Runtime, readers: dict[Queue, Any]) -> None:
+    ready, owners = runtime.at_work.ready, runtime.at_work.owners
     for queue, operator in readers.items():
         name, given = unfolded(queue.wake)
         if name.endswith("Ready.add"):
-            expect(given[0] is runtime._ready and given[1:] == [operator], "queues that wake their operator")
-    expect(runtime._ready._known == runtime._owners.keys(), "operators that get turns")
-    expect(runtime._ready._waiting.keys() <= runtime._owners.keys(), "operators that get turns")
+            expect(given[0] is ready and given[1:] == [operator], "queues that wake their operator")
+    expect(ready._known == owners.keys(), "operators that get turns")
+    expect(ready._waiting.keys() <= owners.keys(), "operators that get turns")
 
 
 def check_sinks(runtime: Runtime) -> None:
@@ -79,23 +79,28 @@ def check_sinks(runtime: Runtime) -> None:
 def check_parts(runtime: Runtime) -> None:
     """Nothing reads itself, also through others."""
     depths: dict[Any, int] = {}
-    for part in (*runtime.parts.values(), *runtime.pipelines.values()):
-        waiting = [(part, iter(part.parts.values()))]
+    for part in (*runtime.shared, *runtime.pipelines.values()):
+        waiting = [(part, read_by(part))]
         while waiting:
             now, below = waiting[-1]
             following = next(below, None)
             if following is None:
                 waiting.pop()
-                depths[now] = 1 + max((depths[one] for one in now.parts.values()), default=0)
+                depths[now] = 1 + max((depths[one] for one in read_by(now)), default=0)
             elif following not in depths:
                 expect(all(following is not one for one, _ in waiting), "parts that do not read themselves")
                 expect(len(waiting) < MOST_BELOW, "parts that read few others")
-                waiting.append((following, iter(following.parts.values())))
+                waiting.append((following, read_by(following)))
+
+
+def read_by(one: Any) -> Iterator[Any]:
+    """What it reads of others'."""
+    return (work for work, _ in one.readings.values())
 
 
 def check_ends(runtime: Runtime, readers: dict[Queue, Any]) -> None:
     """From the streams on, what flows comes to an end."""
-    node_of = {operator: node(runtime, operator) for operator in runtime._owners}
+    node_of = {operator: node(runtime, operator) for operator in runtime.at_work.owners}
     after: dict[Any, set[Any]] = {one: set() for one in node_of.values()}
     for operator, one in node_of.items():
         after[one] |= {
@@ -120,13 +125,13 @@ def check_ends(runtime: Runtime, readers: dict[Queue, Any]) -> None:
 
 
 def node(runtime: Runtime, operator: Any) -> Any:
-    """The operator, or the join whose part it is."""
-    owner: Any = runtime._owners[operator]
-    return owner if hasattr(owner, "form") else operator
+    """The operator, or the work in common whose operators pass rows among themselves."""
+    owner: Any = runtime.at_work.owners[operator]
+    return operator if isinstance(owner, PlanAtWork) else owner
 
 
 def given_by(runtime: Runtime, operator: Any) -> list[Outlet]:
     """Where an operator puts what it has: its outlet, or those of members."""
-    owner: Any = runtime._owners[operator]
-    members = list(getattr(owner, "members", ())) if not hasattr(owner, "plan") else []
+    owner: Any = runtime.at_work.owners[operator]
+    members = [] if isinstance(owner, PlanAtWork) else owner.members
     return [operator.output, *(one.output for one in members)]

@@ -43,6 +43,10 @@ class Select(Stateless):
         self.held: Batch | None = None
         """Changes of an instant that is not over, the first of which would fail."""
 
+    def give_to(self, output: Outlet) -> None:
+        """What comes of it goes out there."""
+        self.output = output
+
     def step(self, quantum: int) -> bool:
         queue = self.inputs[0]
         worked = False

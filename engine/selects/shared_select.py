@@ -16,7 +16,7 @@ A predicate that fails on the data ends its queries at the first row on which it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ from penstock.engine.flow.queue import Outlet, Queue
 from penstock.engine.kernels.joins.shared_select import count_bit, find_bit, gather_rows, report_rows
 from penstock.engine.members.lineage import Demand, Lineage, Tags
 from penstock.engine.members.query_index import QueryIndex, split_by_member
+from penstock.engine.members.reader import Reader
+from penstock.engine.plan.plan import SharedSelectNode
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.results.sink import Sink
 from penstock.engine.rows.batch import Batch, ColumnView, Gather
@@ -41,23 +43,37 @@ BLOCK_BYTES = 1 << 17  # of rows for several queries: what one of them that nobo
 
 
 @dataclass(eq=False)
-class Share:
-    """What one query takes of a stream: rows that satisfy the predicate, these of their columns.
+class Share(Reader):
+    """What one query takes of a stream: rows that satisfy the predicate, some of their columns."""
 
-    counting: only the number of rows is asked for, and nothing is passed on. timed: whoever gets the rows has
-    to know how far time has come, as a union does and a sink does not.
-    """
-
-    name: str
-    predicate: Expression | None
-    columns: tuple[int, ...]
-    counting: bool
-    timed: bool
+    node: SharedSelectNode
+    number: int = 0
+    """Of the node in the query's plan."""
     sink: Sink | None = None
     """Where the rows go if there is no operator between."""
-    output: Outlet = field(default_factory=Outlet)
-    found: int = 0
-    """Rows so far; of those that are only counted, as far as they have been settled."""
+    predicate: Expression | None = None
+    """That of the node, or a narrower one for who came while rows were waiting."""
+
+    def __post_init__(self) -> None:
+        self.predicate = self.node.common_predicate
+
+    def run_alone(self, output: Outlet) -> None:
+        """A select of its own does its work, and its sink counts."""
+        self.counting, self.output = False, output
+
+    def go_over(self, counting: bool) -> None:
+        """It is run with others from now on."""
+        self.counting, self.output = counting, Outlet()
+
+    @property
+    def timed(self) -> bool:
+        """Whether whoever gets the rows has to know how far time has come, as a union does and a sink does
+        not."""
+        return self.number > 0
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return self.node.columns
 
     def narrow(self, more: Expression) -> None:
         """It takes only rows that satisfy this as well."""

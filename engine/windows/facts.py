@@ -21,5 +21,5 @@ class WindowFacts:
 
 
 def facts_of_window(store: WindowStore, member: WindowMember) -> WindowFacts:
-    readers = dict.fromkeys(name for one in store.members if one is not member for name in one.readers)
+    readers = dict.fromkeys(name for one in store.members if one is not member for name in one.queries)
     return WindowFacts(work_of(store), store.stream, member.found, tuple(readers))

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from penstock.engine.flow.queue import BEGINNING, Outlet
+from penstock.engine.flow.queue import BEGINNING
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import StoredWindowNode
 from penstock.engine.rows.window import FOREVER, MAX_TS
-
-
-class Reading(Protocol):
-    """The part of a plan that reads a window, for some queries."""
-
-    output: Outlet
-
-    @property
-    def queries(self) -> Sequence[Named]: ...
-
-
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
 
 
 @dataclass(eq=False, kw_only=True)
@@ -33,7 +17,6 @@ class WindowMember(Member):
 
     node: StoredWindowNode  # type: ignore[assignment]
     counting: bool = False
-    part: Reading
     first: int = 0
     """Of a ROWS window: it has no rows before this one."""
     since: int = BEGINNING
@@ -89,8 +72,3 @@ class WindowMember(Member):
         if self.node.hops is not None and now > BEGINNING:
             self.output.promise(self.node.hops.first(now) + 1)
         self.output.close()
-
-    @property
-    def readers(self) -> list[str]:
-        """The queries that read it."""
-        return [query.name for query in self.part.queries]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.engine.hopping.whole_window import WholeWindow
 from penstock.engine.plan.plan import (
     ArriveNode,
     ChangeJoinNode,
     FinalGroupNode,
-    LifetimeNode,
     MemberNode,
     OrderedJoinNode,
     PaneAggregateNode,
     PlanNode,
-    SelectNode,
     SourceNode,
     StoredWindowNode,
     TicksNode,
@@ -30,8 +27,8 @@ from penstock.engine.plan.plan_parts import (
 )
 from penstock.engine.plan.tellable import reads_stream
 from penstock.engine.rows.window import MAX_TS
-from penstock.engine.running.pipeline import Pipeline, SubPlan
-from penstock.engine.windows.rows_window import RowsWindow
+from penstock.engine.sharing.pipeline import Pipeline, PlanAtWork
+from penstock.engine.sharing.sub_plan import SubPlan
 
 
 def complete_from(pipeline: Pipeline) -> int | None:
@@ -41,7 +38,7 @@ def complete_from(pipeline: Pipeline) -> int | None:
     after it; a join, once every row its windows can hold is there; what keeps a window, once all that was in
     it before has left, unless it was given that. What began before the query, for another, may be complete.
     """
-    start = start_of(pipeline)
+    start = pipeline.start_of_rows
     if start is None:
         return None
     is_hopping = hops_of(pipeline.plan) is not None
@@ -54,28 +51,21 @@ def complete_from(pipeline: Pipeline) -> int | None:
     known = [start + (has_hops or has_ticks)]  # these begin after its start
     if inserts and pipeline.is_filled:
         known.append(pipeline.filled_at + 1)
-    for part, late in pipeline.readings:
-        for shared_join, member in part.joins.values():
-            shared_join.refresh()
-            since = member.complete_from
-            known.append(start + 1 if since is None else since)
-        known += [member.exact_from for _, member in part.panes.values()]
-        began = start_of(part) if late is None else late
-        if began is None:
-            continue
-        if part is not pipeline:
-            filled = filled_from(part, began, late is not None)
-            known.append(filled + (later and filled > began))
-        if any(stream in part.started for stream in unwindowed(part.plan)):
-            passes_by = inserts and (part is pipeline or passes_by_to(pipeline.plan, part.plan))
-            known.append(start + 1 if passes_by else MAX_TS)
+    for work, reader in pipeline.every_reading:
+        since = work.exact_from(reader)
+        known.append(start + 1 if since is None else since)
+        if isinstance(work, SubPlan) and (began := work.begun_for(reader)) is not None:
+            known[-1] += later and known[-1] > began
+            if reads_as_they_are(work):
+                known.append(start + 1 if inserts and passes_by_to(pipeline.plan, work.plan) else MAX_TS)
+    if reads_as_they_are(pipeline):
+        known.append(start + 1 if inserts else MAX_TS)
     return min(max(known), MAX_TS)
 
 
-def start_of(part: SubPlan) -> int | None:
-    """How far the streams had come of which rows had passed before a plan began; None: it misses nothing."""
-    sources = {node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode)}
-    return max((part.started[stream] for stream in sources if stream in part.started), default=None)
+def reads_as_they_are(plan: PlanAtWork) -> bool:
+    """Whether it reads streams without a window, of which rows had passed before it began."""
+    return any(stream in plan.started for stream in unwindowed(plan.plan))
 
 
 def unwindowed(node: PlanNode) -> Iterator[str]:
@@ -106,39 +96,3 @@ def meets_table(node: PlanNode) -> bool:
     """Whether rows of a stream are joined with what stands, and forgotten."""
     is_inner = isinstance(node, ChangeJoinNode) and node.kind == "inner"
     return is_inner and not all(map(reads_stream, plan_inputs(node)))
-
-
-def filled_from(part: SubPlan, start: int, is_late: bool) -> int:
-    """When a window of an incremental query holds all it would hold had it always been there.
-
-    is_late: it was there before its reader came, at `start`.
-    """
-    node = part.plan
-    if isinstance(node, LifetimeNode):  # pairs of rows that were both there before
-        sizes = [size for size in node.sizes if size is not None]
-        return start + min(sizes) if sizes else MAX_TS
-    if isinstance(node, StoredWindowNode):
-        store, member = part.windows[0]
-        store.refresh()
-        return member.full_from(start)
-    if isinstance(node, OrderedJoinNode | FinalGroupNode):
-        return ordered_from(part, start)
-    if not isinstance(node, ArriveNode | WholeWindowNode):
-        return start
-    below = node.input.input if isinstance(node.input, SelectNode) else node.input
-    if not is_late and (not isinstance(below, SourceNode) or below.stream not in part.started):
-        return start
-    if node.window.kind == "range":
-        since = start if is_late or part.rows_since is None else part.rows_since
-        return MAX_TS if node.window.size is None else since + node.window.size
-    operator = part.operators[0]
-    assert isinstance(operator, RowsWindow | WholeWindow), "a ROWS window is kept by one of these"
-    return MAX_TS if operator.filled is None else operator.filled
-
-
-def ordered_from(part: SubPlan, start: int) -> int:
-    """When a join without windows, or groups of keys that grow, lack nothing of what came before."""
-    from penstock.engine.ordered_keys.facts import exact_from
-
-    since = exact_from(part.operators[0])
-    return MAX_TS if since is None else max(start + 1, since)

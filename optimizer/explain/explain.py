@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.join_forms.facts import work_of_join
-from penstock.engine.join_forms.shared_join import SharedJoin
+from penstock.engine.join_forms.facts import work_of_form
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import (
     CommonJoin,
@@ -36,7 +35,8 @@ from penstock.engine.plan.plan import (
 from penstock.engine.plan.plan_parts import IncrementalNode, plan_inputs, plan_nodes
 from penstock.engine.rows.band import EQUALITY, Band
 from penstock.engine.rows.write_times import write_duration
-from penstock.engine.running.facts import NOTHING, PlanFacts, QueryFacts, Waiting
+from penstock.engine.sharing.facts import NOTHING, PlanFacts, QueryFacts, Waiting
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.statistics import (
     JoinEstimate,
@@ -290,7 +290,7 @@ class Explainer:
         self, shown: Description, shared_join: SharedJoin, sides: Sequence[Side], expected: JoinEstimate
     ) -> None:
         left, right = sides
-        done = work_of_join(shared_join)
+        done = work_of_form(shared_join.form)
         shown.lines.append(measured_line(done.rows_in, done.rows_out, done.busy_s))
         shown.lines.append(
             f"measured: state {done.state_rows:,} rows, {done.state_bytes:,} bytes "

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from penstock.engine.expressions.expression import Expression
-from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.many_joins.many_join import ManyJoin
 from penstock.engine.many_joins.many_side import ManySide
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonManyJoin, ManyJoinNode, MemberNode, SourceNode
 from penstock.engine.rows.window import FOREVER
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.optimizer.costs.statistics import Rates
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.costs.write_rate import write_rate

@@ -16,12 +16,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from penstock.engine.chain.chain import ChainGroup
-from penstock.engine.join_forms.facts import work_of_join
-from penstock.engine.join_forms.shared_join import SharedJoin
+from penstock.engine.join_forms.facts import work_of_form
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, JoinNode, MemberNode, SourceNode
 from penstock.engine.rows.band import Band
 from penstock.engine.rows.window import FOREVER
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.engine.shelves.side import Side
 from penstock.optimizer.costs.statistics import JoinEstimate, Rates, estimate_common, measure_sides
 from penstock.optimizer.costs.strategy_cost import StrategyCost
@@ -255,7 +255,7 @@ class SharedJoins:
         costs: dict[str, StrategyCost] | None,
     ) -> None:
         shared_join = layout.shared_join
-        done = work_of_join(shared_join)
+        done = work_of_form(shared_join.form)
         pairs = pairs_found(layout)
         by_query: dict[str, int] = {}
         for member in shared_join.members:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from penstock.engine.changes.match_counts import MatchCounts
 from penstock.engine.plan.plan import PlanNode, SelectNode
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.facts import PlanFacts
+from penstock.engine.sharing.facts import PlanFacts
 from penstock.optimizer.plan.modes import OPERATORS, Form, Mode, operators_of, reads, writes
 from penstock.optimizer.plan.plan_changes import has_ends
 from penstock.optimizer.tree.logical import Aggregate, Filter, Join, Node, Project, inputs_of

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from penstock.engine.intake.ingest import Ingest
 from penstock.engine.rows.hops import Hops
-from penstock.engine.running.facts import QueryFacts
+from penstock.engine.sharing.facts import QueryFacts
 from penstock.optimizer.costs.statistics import Rates
 from penstock.optimizer.costs.weights import Weights
 from penstock.optimizer.plan.modes import Form, Mode, operators_of

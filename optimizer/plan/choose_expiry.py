@@ -25,7 +25,7 @@ from penstock.engine.plan.plan import (
     StoredWindowNode,
 )
 from penstock.engine.plan.plan_parts import plan_inputs, plan_nodes
-from penstock.engine.running.facts import PlanFacts
+from penstock.engine.sharing.facts import PlanFacts
 from penstock.optimizer.costs.weights import Weights
 
 APPROACHES: dict[str, Approach] = {
@@ -96,7 +96,7 @@ def measure_join(facts: PlanFacts) -> JoinLoad | None:
         group, _ = next(iter(part.joins.values()))
         if len(group.members) > 1:
             return None  # the same
-        return JoinLoad(group.form.operators[0].counters.rows_in, work.rows_in, reader)
+        return JoinLoad(group.own_operators[0].counters.rows_in, work.rows_in, reader)
     return None
 
 

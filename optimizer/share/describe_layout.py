@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from penstock.engine.chain.chain import ChainGroup
-from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.join_forms.together_or_apart import TogetherOrApart
 from penstock.engine.members.join_layout import LifetimeCut
 from penstock.engine.members.member import Member
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.engine.shelves.side import Side
 
 from .join_load import is_by_rows, seconds

@@ -6,9 +6,9 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.rows.window import FOREVER
 from penstock.engine.rows.write_times import write_duration
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.optimizer.costs.strategy_cost import StrategyCost
 
 MOST_NAMES = 4

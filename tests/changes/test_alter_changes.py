@@ -18,6 +18,7 @@ from oracle import Reference, plain, rows_of
 from query_trees import Trees
 from test_changes_oracle import APPROACHES, Folded, arrivals, drive, expected, found, make_engine, same
 from test_changes_oracle import make_oracle as oracle_of
+from work_of import panes_of
 
 import penstock
 from penstock.query import EPOCH, NEVER
@@ -320,7 +321,7 @@ def test_a_query_dropped_on_the_way_leaves_nothing_behind() -> None:
     assert engine._runtime.is_replanned("q0")
     engine.execute("DROP QUERY q0")
     runtime = engine._runtime
-    assert not runtime.parts and not runtime._owners
+    assert not list(runtime.shared) and not runtime.at_work.owners
     assert all(not stream.output.queues for stream in runtime.streams.values())
 
 
@@ -391,14 +392,14 @@ def test_an_altered_query_lets_its_share_in_the_panes_go(counting: bool) -> None
     for ts in range(6, 10):
         push(engine, (ts, 1, ts))
     assert query.complete_from == EPOCH.replace(microsecond=6)
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     assert {(one.name, one.node.size) for one in panes.members} == {("q0", 2), ("q1", 4)}
     assert query.count == 4
     if not counting:
         assert rows_of(query.results()) == [(2, 1, 3), (4, 1, 10), (6, 1, 11), (8, 1, 15)]
     assert rows_of(other.results()) == [(2, 1, 3), (4, 1, 10), (6, 1, 18), (8, 1, 26)]
     engine.execute("DROP QUERY q0; DROP QUERY q1")
-    assert not engine._runtime.panes and not engine._runtime._owners
+    assert not panes_of(engine) and not engine._runtime.at_work.owners
 
 
 def test_deltas_of_panes_go_on_from_what_was_said() -> None:
@@ -425,7 +426,7 @@ def test_a_delta_goes_over_from_panes_to_rows_and_back() -> None:
     for ts in range(1, 260):
         push(engine, (ts, 1, 1))
         if ts in sizes:
-            assert bool(engine._runtime.panes) is (ts != 180)
+            assert bool(panes_of(engine)) is (ts != 180)
             engine.execute(f"ALTER QUERY q0 SET WINDOW {sizes[ts]} us")
     folded = Folded(query)
     folded.read()
@@ -440,7 +441,7 @@ def test_the_modes_of_a_query_stay_when_it_is_altered() -> None:
     for ts in range(2, 9):
         push(engine, (ts, 1, 1))
     assert not engine._runtime.is_replanned("q0")
-    assert "aggregate 1 CICO" in engine.explain() and not engine._runtime.panes
+    assert "aggregate 1 CICO" in engine.explain() and not panes_of(engine)
 
 
 def test_what_fails_by_panes_with_the_new_window_alone_stops_the_query() -> None:
@@ -455,4 +456,4 @@ def test_what_fails_by_panes_with_the_new_window_alone_stops_the_query() -> None
         push(engine, (5, 1, 1 << 62), (7, 1, 1))
     push(engine, (9, 1, 1))
     assert other.count == 4
-    assert {one.name for panes in engine._runtime.panes.values() for one in panes.members} == {"other"}
+    assert {one.name for panes in panes_of(engine) for one in panes.members} == {"other"}

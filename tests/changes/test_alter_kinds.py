@@ -16,6 +16,7 @@ from fuzz.entry import Declared
 from fuzz.judge import Judge
 from fuzz.script import Alter, Close, Push, Row, Script, Start, Step
 from oracle import Reference, rows_of
+from work_of import sub_plans_of
 
 import penstock
 
@@ -93,7 +94,7 @@ def test_a_plan_of_another_kind_takes_the_place_of_what_runs(emit: str) -> None:
     assert [row[-1] for row in rows_of(query.results())] == [0, 1, 2, 3]
     assert query.complete_from is None
     assert "ROWS" not in engine.explain()
-    assert "kind='rows'" not in str([one.plan for one in engine._runtime.parts.values()])
+    assert "kind='rows'" not in str([one.plan for one in sub_plans_of(engine)])
 
 
 def test_a_query_that_keeps_no_rows_any_more_does_not_go_over_with_others() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from work_of import plans_of
+
 import penstock
 from penstock.engine.changes.change_join import ChangeJoin
 
@@ -16,7 +18,7 @@ def test_rows_that_have_gone_take_no_memory() -> None:
         f"SELECT g.k, g.n, h.n AS m FROM {COUNTS.format('a')} AS g JOIN {COUNTS.format('b')} AS h "
         "ON g.k = h.k EMIT CHANGES"
     )
-    parts = *engine._runtime.parts.values(), *engine._runtime.pipelines.values()
+    parts = plans_of(engine._runtime)
     (join,) = (one for part in parts for one in part.own_operators if isinstance(one, ChangeJoin))
     taken = []
     for start in range(0, 10_000, 500):

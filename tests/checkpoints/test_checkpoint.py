@@ -17,6 +17,7 @@ import msgpack
 import pytest
 from checkpoint_help import Twins, again
 from test_replan import the_other
+from work_of import sub_plans_of
 
 import penstock
 from penstock import adapt
@@ -252,7 +253,7 @@ def test_what_is_not_ours_is_refused_by_name() -> None:
             raise AssertionError
 
     engine = penstock.Engine(scheduler=Foreign())
-    with pytest.raises(penstock.UsageError, match=r"found a `.*Foreign` in `Runtime\._scheduler`"):
+    with pytest.raises(penstock.UsageError, match=r"found a `.*Foreign` in `AtWork\._scheduler`"):
         engine.checkpoint_bytes()
 
 
@@ -518,9 +519,10 @@ def test_killed_while_writing_the_last_one_is_whole(tmp_path: Path) -> None:
 COMMON = "SELECT k + 1 AS k, COUNT(*) AS n FROM a [RANGE 9 MICROSECONDS] WHERE s LIKE 'b%' GROUP BY k + 1"
 EQUAL = """
 import sys, penstock
+from penstock.engine.sharing.sub_plan import SubPlan
 engine = penstock.Engine.restore(sys.argv[1])
 engine.query(sys.argv[2], name="two")
-print(len(engine._runtime.parts))
+print(len(engine._runtime.shared.of(SubPlan)))
 """
 
 
@@ -532,4 +534,4 @@ def test_equal_plans_are_found_in_another_process(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     run = [sys.executable, "-c", EQUAL, str(tmp_path / "state"), COMMON]
     said = subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout
-    assert int(said) == len(engine._runtime.parts) > 0
+    assert int(said) == len(sub_plans_of(engine)) > 0

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from work_of import joins_of
 
 import penstock
 from penstock.engine.indexes.build import build_index
@@ -31,7 +32,7 @@ def rows(dice: random.Random, begin: int) -> pa.Table:
 
 def unordered(engine: penstock.Engine) -> list[Direction]:
     """The directions whose probers last saw rows from here, then from further back."""
-    joins = [join for shared in engine._runtime.shared_joins.values() for join in shared.joins]
+    joins = [join for shared in joins_of(engine) for join in shared.joins]
     found = [one for join in joins for one in join._directions if one.probes is not None]
     return [one for one in found if one.probes is not None and (np.diff(one.probes.row_from) < 0).any()]
 

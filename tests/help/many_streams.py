@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from oracle import DECLARE, SCHEMA, Oracle, Reference
+from work_of import joins_of
 
 import penstock
 from penstock.engine.many_joins.many_join import ManyJoin
@@ -54,7 +55,7 @@ def engine_of(strategy: str = "auto", **options: Any) -> penstock.Engine:
 
 
 def many_joins(engine: penstock.Engine) -> list[ManyJoin]:
-    operators = [one for group in engine._runtime.shared_joins.values() for one in group.form.operators]
+    operators = [one for group in joins_of(engine) for one in group.form.operators]
     return [one for one in operators if isinstance(one, ManyJoin)]
 
 

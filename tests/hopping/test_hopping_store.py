@@ -25,6 +25,7 @@ from oracle import plain, rows_of
 from test_reassign_modes import in_drawn_modes
 from test_shared_select import CONDITIONS, FAILING
 from test_window_store import bad_instant, changes_of, cramped, folded, make, scheduler, stream
+from work_of import stores_of, sub_plans_of
 
 import penstock
 from penstock import adapt
@@ -216,9 +217,7 @@ def drive(draw: Any, asks: st.SearchStrategy[Ask], sizes: list[str], names: str 
                 do(methodcaller("advance", now))
                 come = dict.fromkeys(names, now)
             engine._runtime._check()
-            assert len(list(engine._runtime.windows)) <= len(names), (
-                "rows of one stream are kept in two places"
-            )
+            assert len(stores_of(engine)) <= len(names), "rows of one stream are kept in two places"
             for one in running:
                 one.check()
             if len(running) > 1 and draw(st.integers(0, 3)) == 0:
@@ -334,7 +333,7 @@ def test_a_hundred_hopping_windows_keep_the_rows_of_one() -> None:
         engine.query(sql, modes=MODES[i % 6])
     for one in (engine, alone):
         one.push("s", rows)
-    (store,), (single,) = engine._runtime.windows, alone._runtime.windows
+    (store,), (single,) = stores_of(engine), stores_of(alone)
     assert len(store.members) > 80
     assert store.state_rows == single.state_rows == 10_000, "the rows of a window and a hop"
     assert store.state_bytes < 2 * single.state_bytes
@@ -353,14 +352,14 @@ def test_a_hopping_query_goes_over_when_it_is_not_alone() -> None:
             into.push("s", {"ts": [ts], "k": [ts % 5], "v": [1.0], "t": ["x"], "b": [True]})
 
     push(1, 8, engine)
-    assert not list(engine._runtime.windows)
+    assert not stores_of(engine)
     engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 HOP BY 3 us EMIT DELTA", name="other")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     push(8, 12, engine)
     assert engine._runtime.is_replanned("first"), "of the rows before 8 some are still in its window"
     push(12, 18, engine)
     assert not engine._runtime.is_replanned("first")
-    assert {name for member in store.members for name in member.readers} == {"first", "other"}
+    assert {name for member in store.members for name in member.queries} == {"first", "other"}
     assert "rows of s kept once, also for other" in engine.explain()
     assert query.complete_from is None and {one.node.whole for one in store.members} == {True, False}
     alone = make(sharing="unshared")
@@ -392,7 +391,7 @@ def test_who_is_to_keep_its_own_rows_does(options: dict[str, Any]) -> None:
     engine = make(**options)
     for size in (5, 9):
         engine.query(f"SELECT k FROM s [RANGE {size} us] HOP BY 2 us EMIT DELTA")
-    assert not list(engine._runtime.windows)
+    assert not stores_of(engine)
 
 
 def test_long_silence_costs_no_boundaries() -> None:
@@ -428,13 +427,13 @@ def test_windows_of_partitions_keep_rows_once() -> None:
         for emit in ("DELTA", "COMPLETE"):
             engine.query(f"SELECT t FROM s [PARTITION BY k ROWS {size}] HOP BY {size} us EMIT {emit}")
     engine.push("s", rows)
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert len(store.members) > 60
     most, waiting = 50 * 19, 19  # rows of a hop that is not over are in nobody's window
     assert most <= store.state_rows <= most + waiting
     engine.query("SELECT b FROM s [PARTITION BY b ROWS 100] EMIT CHANGES")
     engine.push("s", {**rows, "ts": rows["ts"] + count})
-    assert list(engine._runtime.windows) == [store]
+    assert stores_of(engine) == [store]
     kept = store.state_rows
     assert most <= kept <= most + waiting, "the last rows of each b are among the last of each k"
     (group,) = (one for one in engine.stats()["groups"] if one["strategy"] == "windows")
@@ -509,14 +508,14 @@ def test_hopping_windows_of_the_last_rows_keep_them_once(partition: str) -> None
         for tail in tails
         for mode in ("DIDO", "CICO")
     ]
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert {(one.node.whole, one.node.changed) for one in store.members} == {
         (False, False), (True, False), (True, True)
     }  # fmt: skip
     for ts in range(1, 500):
         engine.push("s", {"ts": [ts], "k": [ts % 70], "v": [1.0], "t": ["x"], "b": [True]})
     assert 100 <= store.state_rows <= 105, "and those of a hop that is not over"
-    operators = {id(one): one for part in engine._runtime.parts.values() for one in part.own_operators}
+    operators = {id(one): one for part in sub_plans_of(engine) for one in part.own_operators}
     assert not any(type(one).__name__ in ("WholeWindow", "RowsWindow") for one in operators.values())
     assert len({answer_at(query, 495) for query in queries[:8]}) == 1
 
@@ -541,7 +540,7 @@ def test_old_rows_of_others_are_in_no_window_of_the_last_rows() -> None:
         engine._runtime._check()
     for one in (engine, alone):
         one.close()
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert len(store.members) == 3
     for shared, single in queries:
         assert answers_of(shared) == answers_of(single)
@@ -557,7 +556,7 @@ def test_silence_costs_no_boundaries_over_the_last_rows(partition: str) -> None:
     for ts in (3, year):
         engine.push("s", {"ts": [ts], "k": [ts], "v": [1.0], "t": ["x"], "b": [True]})
     engine.advance(2 * year)
-    assert len(list(engine._runtime.windows)) == 1
+    assert len(stores_of(engine)) == 1
     found = [rows_of(query.results()) for query in queries]
     assert sorted(found[0]) == [(3, 1, 3), (year, -1, 3), (year, 1, year)]
     assert found[1] == [(3, 1, 3), (year, 1, year)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from test_hopping_store import answers_of
 from test_window_store import folded, make
+from work_of import stores_of
 
 import penstock
 
@@ -16,7 +17,7 @@ KINDS = pytest.mark.parametrize("window", ["ROWS 2", "PARTITION BY k ROWS 2"])
 
 def states(engine: penstock.Engine, first: int, last: int) -> list[int]:
     """How many rows of s are kept after each of these, one a microsecond, all of one k."""
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     found = []
     for ts in range(first, last):
         engine.push("s", {"ts": [ts], "k": [1], "v": [ts / 4], "t": ["x"], "b": [True]})
@@ -31,7 +32,7 @@ def test_rows_that_no_boundary_sees_whole_are_gone_before_it(window: str) -> Non
     engine = make()
     engine.query(f"SELECT k + 1 AS n FROM s [{window}] HOP BY 10 us", name="q")
     engine.query(f"SELECT k, v FROM s [{window}] EMIT CHANGES")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert [one.node.whole for one in store.members] == [True, False]
     assert states(engine, 1, 33) == [1, 2] + [3] * 30
 
@@ -44,7 +45,7 @@ def test_rows_since_the_last_boundary_are_kept_for_who_is_told_changes(window: s
     engine.query(f"SELECT k, v FROM s [{window}] EMIT CHANGES")
     states(engine, 1, 4)
     engine.query(f"SELECT k, v FROM s [{window}] HOP BY 10 us EMIT DELTA")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert [one.node.whole for one in store.members] == [False, False]
     assert states(engine, 4, 11) == [3] * 7
     assert states(engine, 11, 31) == 2 * [*range(3, 13)]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from askers import Asker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -239,7 +240,7 @@ class Drive:
         self.group.drop(member)
 
     def add(self, name: str, ask: Ask, columns: tuple[int, ...] = (0,)) -> Member:
-        member = Member(name, self.setting.node(ask, columns), ask.counting)
+        member = Member(Asker(name), ask.counting, self.setting.node(ask, columns))
         member.started = self.starts()
         member.output.queues.append(Queue())
         self.members[name] = member

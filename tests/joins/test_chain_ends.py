@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from work_of import joins_of
 
 import penstock
 from penstock.engine.chain.chain import ChainGroup
@@ -34,7 +35,7 @@ def test_slices_stay_unless_others_are_clearly_cheaper(
     pairs = "SELECT x.k FROM a AS x JOIN b AS y ON x.k = y.k WINDOW {} us"
     for n in range(1, 7):
         engine.query(pairs.format(40 * n), count_only=True)
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert isinstance(group.form, ChainGroup) and len(group.form.slices) == 6
     is_running = True
     for start in range(0, 6_000, 60):
@@ -58,7 +59,7 @@ def slices(push_rows: int, count_only: bool = True, keys: int = 20) -> int:
         rows = {"ts": ts[start : start + push_rows], "k": k[start : start + push_rows]}
         engine.push("a", rows)
         engine.push("b", rows)
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert isinstance(group.form, ChainGroup)
     return len(group.form.slices)
 

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_chain import ALL, ASKS, CONDITIONS, Ask, Drive, Row, Setting, drives, streams
+from work_of import joins_of
 
 import penstock
 from penstock.engine.chain.chain import ChainGroup
@@ -254,7 +255,7 @@ class Run:
 
     def push(self, number: int) -> None:
         """Rows of both streams, amid which the chain thinks its slices over."""
-        for group in self.engine._runtime.shared_joins.values():
+        for group in joins_of(self.engine):
             if isinstance(group.form, ChainGroup):
                 head = group.form.head
                 head._looked_after = max(head.counters.rows_in, 1)

@@ -18,6 +18,7 @@ from test_hopping_store import PARTITIONS, RANGES, ROWS, answers_of, asked, driv
 from test_replan import the_other
 from test_shared_select import FAILING
 from test_window_store import make
+from work_of import plans_of, stores_of
 
 import penstock
 from penstock.engine.plan.plan import StoredWindowNode
@@ -92,7 +93,7 @@ def some_rows(count: int, step: int, seed: int = 7) -> dict[str, Any]:
 def kept_by(engine: penstock.Engine) -> dict[str, int]:
     """Rows kept by the operators of each kind that are not in common."""
     runtime = engine._runtime
-    parts = (*runtime.parts.values(), *runtime.pipelines.values())
+    parts = plans_of(runtime)
     operators = {id(one): one for part in parts for one in part.own_operators}
     found: dict[str, int] = {}
     for one in operators.values():
@@ -113,7 +114,7 @@ def test_hopping_joins_keep_the_rows_of_the_longest_windows() -> None:
             engine.query(f"{body} EMIT CHANGES")
     for stream in "sr":
         engine.push(stream, some_rows(1_000, 2))
-    kept = {store.stream: store.state_rows for store in engine._runtime.windows}
+    kept = {store.stream: store.state_rows for store in stores_of(engine)}
     assert set(kept) == {"s", "r"} and all(120 <= rows <= 126 for rows in kept.values()), "a window and a hop"
     groups = [one for one in engine.stats()["groups"] if one["strategy"] == "windows"]
     assert [one["state_rows"] for group in groups for one in group["operators"]] == list(kept.values())
@@ -145,7 +146,7 @@ def test_windows_that_keep_nothing_stay_as_they_are(
     for ts in range(1, 30):
         for stream in "sr":
             engine.push(stream, {"ts": [ts], "k": [ts % 4], "v": [1.0], "t": ["x"], "b": [True]})
-    assert sum(len(store.members) for store in engine._runtime.windows) == len(stored)
+    assert sum(len(store.members) for store in stores_of(engine)) == len(stored)
 
 
 @pytest.mark.parametrize("options", [{"sharing": "unshared"}, {"expiry": "nta"}, {"execution": "taat"}])
@@ -154,7 +155,7 @@ def test_who_is_to_keep_its_own_rows_does(options: dict[str, Any]) -> None:
     for size in (5, 9):
         sql = f"SELECT s.k FROM s [RANGE {size} us] LEFT JOIN r [ROWS 5] ON s.k = r.k HOP BY 2 us"
         engine.query(sql, modes="DICO")
-    assert not list(engine._runtime.windows)
+    assert not stores_of(engine)
 
 
 @pytest.mark.parametrize("emit", ["DELTA", "COMPLETE"])
@@ -173,7 +174,7 @@ def test_unbounded_windows_keep_rows_once(emit: str) -> None:
     late = engine.query(f"{text} EMIT {emit}", modes="CICO")
     assert late.complete_from is not None and late.complete_from.microsecond == 22
     push_each(22, 40, engine, alone)
-    kept = {store.name: store.state_rows for store in engine._runtime.windows}
+    kept = {store.name: store.state_rows for store in stores_of(engine)}
     assert kept.pop("window s") == kept.pop("window r") == 39
     assert "WholeWindow" not in kept_by(engine)
     assert [answers_of(one) for one in queries] == [answers_of(one) for one in solos]
@@ -185,13 +186,13 @@ def test_an_unbounded_window_is_in_common_from_the_start() -> None:
     engine = make()
     sql = "SELECT DISTINCT k FROM s [RANGE UNBOUNDED] HOP BY {} us EMIT DELTA"
     engine.query(sql.format(5), modes="CICO")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     push_each(1, 22, engine)
     engine.advance(26)
     late = engine.query(sql.format(2), modes="CICO")
     engine.advance(30)
     assert answers_of(late) == {(28, (k,)): 1 for k in range(5)}
-    assert list(engine._runtime.windows) == [store] and store.state_rows == 21
+    assert stores_of(engine) == [store] and store.state_rows == 21
 
 
 def test_silence_costs_no_boundaries_of_unbounded_windows() -> None:
@@ -232,11 +233,11 @@ def test_a_hopping_join_goes_over_when_it_is_not_alone() -> None:
     engine.query(f"SELECT s.k, r.v {join} EMIT DELTA", name="same", modes="CIDO")
     solo = alone.query(f"SELECT s.k, r.v {join}", modes="CICO")
     push_each(1, 8, engine, alone)
-    assert not list(engine._runtime.windows), "the join is run once"
+    assert not stores_of(engine), "the join is run once"
     engine.query("SELECT k FROM s [RANGE 9 us] WHERE k > 0 EMIT CHANGES", name="other")
     push_each(8, 20, engine, alone)
     assert not any(engine._runtime.is_replanned(name) for name in engine.queries)
-    assert {store.stream for store in engine._runtime.windows} == {"s", "r"}
+    assert {store.stream for store in stores_of(engine)} == {"s", "r"}
     assert "rows of s kept once, also for other" in engine.explain()
     assert first.complete_from is None and answers_of(first) == answers_of(solo)
 
@@ -253,7 +254,7 @@ def test_windows_shorter_and_longer_than_a_hop(modes: str) -> None:
             sql = f"{text} HOP BY 7 us EMIT {emit}"
             running.append((engine.query(sql, modes=modes), alone.query(sql, modes=modes)))
     push_each(1, 40, engine, alone)
-    assert {store.stream for store in engine._runtime.windows} == {"s", "r"}
+    assert {store.stream for store in stores_of(engine)} == {"s", "r"}
     for one, other in running:
         assert answers_of(one) == answers_of(other)
 
@@ -333,6 +334,6 @@ def test_a_join_over_the_last_rows_goes_to_and_fro() -> None:
         for first in (10, 30):
             engine._adapter.look_at_plans()
             push_each(first, first + 20, engine, alone)
-            found.append((query._pipeline.approach, [store.stream for store in engine._runtime.windows]))
+            found.append((query._pipeline.approach, [store.stream for store in stores_of(engine)]))
     assert found == [("nta", []), ("promises", ["r"])]
     assert answers_of(query) == answers_of(solo)

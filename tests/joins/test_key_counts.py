@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from work_of import joins_of
 
 import penstock
 from penstock.engine.indexes.index import Probes
@@ -147,7 +148,7 @@ def test_many_matches_are_counted_by_key_and_few_are_not() -> None:
                 ts = np.arange(part * 3_000, (part + 1) * 3_000) * 1_000
                 columns = {"ts": ts, "k": rng.integers(0, keys, 3_000), "v": np.zeros(3_000, np.int64)}
                 engine.push(stream, columns)
-        (group,) = engine._runtime.shared_joins.values()
+        (group,) = joins_of(engine)
         assert group.joins[0]._counter.by_key == by_key
         assert query.count > 0
         engine._runtime._check()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from joins_apart import CREATE, feed, part_always
+from work_of import joins_of
 
 import penstock
 from penstock.engine.flow.scheduler import Shuffled
@@ -198,7 +199,7 @@ def test_one_comes_when_all_who_were_apart_go(monkeypatch: pytest.MonkeyPatch) -
     for query in apart:
         query.drop()
     feed(engine, 1, rng, 20)
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert len(group.joins) == 1
     assert late.count
 
@@ -214,7 +215,7 @@ def test_queries_that_have_little_in_common_part_and_come_together_for_another()
     queries = [engine.query(text) for text in texts]
     rng = np.random.default_rng(3)
     feed(engine, 4, rng, 20)
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert len(group.joins) == 8
     assert "strategy auto: unshared" in engine.explain()
     assert "joins: q1 " in engine.explain(analyze=True)
@@ -234,5 +235,5 @@ def test_queries_that_have_much_in_common_stay_together(condition: str) -> None:
         where = condition if size > 3 else ""
         engine.query(f"SELECT a.k FROM a, b WHERE a.k = b.k{where} WINDOW {size} SECONDS")
     feed(engine, 4, np.random.default_rng(3), 2_000)
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert len(group.joins) == 1

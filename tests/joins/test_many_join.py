@@ -34,6 +34,7 @@ from oracle import SCHEMA, rows_of
 from test_join_oracle import arrivals
 from test_sharing import microseconds
 from test_sharing_mixed import cut
+from work_of import joins_of
 
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.kernels.base.cursor import CURSOR_SLOTS, DONE
@@ -119,10 +120,8 @@ def test_oracle_and_alone(
     if strategy != "unshared":
         kinds = {one.kinds for one in asks}  # x and y of one stream may be taken for each other
         least = kinds if asks[0].streams == STREAMS else {tuple(sorted(one[:2])) + one[2:] for one in kinds}
-        assert len(least) <= len(together._runtime.shared_joins) <= len(kinds), (
-            "spelt otherwise, the same join"
-        )
-        assert len(many_joins(together)) == len(together._runtime.shared_joins)
+        assert len(least) <= len(joins_of(together)) <= len(kinds), "spelt otherwise, the same join"
+        assert len(many_joins(together)) == len(joins_of(together))
     for push in cut(data.draw, tables):
         for engine in (together, *alone):
             engine.push(*push)

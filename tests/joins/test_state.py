@@ -154,8 +154,8 @@ def test_a_dropped_query_leaves_nothing_behind() -> None:
     engine.push("a", rows(np.arange(100), 1))
     query.drop()
     assert [len(ingest.output.queues) for ingest in streams.values()] == [0, 0]
-    assert not engine._runtime._owners
-    assert not engine._runtime._ready.all()
+    assert not engine._runtime.at_work.owners
+    assert not engine._runtime.at_work.ready.all()
 
 
 # -- output in bounded pieces -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from work_of import joins_of
 
 import penstock
 
@@ -37,7 +38,7 @@ def counts(queries: list[str], given: int, sharing: str) -> list[int]:
             seen += [query.count for query in started]
     engine.close()
     engine.stats()
-    for one in (one for group in engine._runtime.shared_joins.values() for one in group.form.operators):
+    for one in (one for group in joins_of(engine) for one in group.form.operators):
         if "union" in one.name:  # it is given pairs that are not for its member
             assert one.counters.rows_in >= one.counters.rows_out
     return [*seen, *(query.count for query in started)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from work_of import joins_of, selects_of
 
 import penstock
 from penstock.engine.flow import scheduler
@@ -100,8 +101,8 @@ def operators_of(engine: penstock.Engine) -> list[Operator]:
     """All but the sinks, which drop what cancels."""
     runtime = engine._runtime
     seen = {id(one): one for pipeline in runtime.pipelines.values() for one in pipeline.all_operators}
-    seen |= {id(one): one for group in runtime.shared_joins.values() for one in group.form.operators}
-    seen |= {id(one): one for one in runtime.selects.values()}
+    seen |= {id(one): one for group in joins_of(engine) for one in group.form.operators}
+    seen |= {id(one): one for one in selects_of(engine)}
     return [one for one in seen.values() if not isinstance(one, Sink)]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from work_of import stores_of
 
 import penstock
 
@@ -82,7 +83,7 @@ def test_many_windows_over_one_stream_oracle(real_data: Path) -> None:
         )
     for start in range(0, readings.num_rows, 3_000):
         engine.push("climate", readings.slice(start, 3_000))
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert len(store.members) == 40 and store.state_rows < readings.num_rows
     engine.close()
     results = {name: engine.queries[name].results() for name in asked}

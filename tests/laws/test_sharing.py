@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DECLARE, Oracle, Reference, rows_of
 from test_join_oracle import arrivals
+from work_of import joins_of
 
 import penstock
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
@@ -297,8 +298,7 @@ def test_one_join_serves_spellings_sides_windows_filters_and_columns(strategy: s
         engine.query(sql)
     engine.query("SELECT x.id FROM a [ROWS 3] AS x JOIN b [ROWS 3] AS y ON x.k = y.k")
     engine.query("SELECT x.id FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.id")
-    groups = engine._runtime.shared_joins
-    sizes = sorted(len(group.members) for group in groups.values())
+    sizes = sorted(len(group.members) for group in joins_of(engine))
     assert sizes == ([1] * 7 if strategy == "unshared" else [1, 1, 5])
 
 

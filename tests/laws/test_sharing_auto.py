@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from test_plans import WEIGHTS
+from work_of import joins_of
 
 import penstock
 from penstock import adapt
@@ -72,7 +73,7 @@ def start(engine: penstock.Engine, unit_us: int, count: int = QUERIES) -> list[p
 
 def join_of(engine: penstock.Engine) -> WindowJoin:
     """The join they have in common, with what was asked of it taken in."""
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     (join,) = group.joins
     join.refresh()
     return join

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from work_of import joins_of
 
 import penstock
 from penstock.engine.expressions import functions
@@ -315,7 +316,7 @@ def test_pairs_are_given_at_once_also_when_a_query_needs_rows_longer() -> None:
     queries = [engine.query(join.format(200 + i)) for i in range(20)]
     batches: list[int] = []
     queries[3].subscribe(lambda given: batches.append(given.num_rows))
-    groups, shelves = engine._runtime.shared_joins, []
+    shelves: list[list[int]] = []
     for first in range(0, 12_000, 1_000):
         if first == 8_000:
             engine.query(f"{join.format(900)} WHERE x.v < 3")
@@ -323,7 +324,7 @@ def test_pairs_are_given_at_once_also_when_a_query_needs_rows_longer() -> None:
         push(engine, first, 1_000, 50)
         if first >= 6_000:
             assert len(batches) <= 2  # one for each stream that is pushed
-        shelves.append([len(side.shelves) for group in groups.values() for side in group.joins[0].sides])
+        shelves.append([len(side.shelves) for group in joins_of(engine) for side in group.joins[0].sides])
     assert shelves[7] == [1, 1] and shelves[8] == [2, 1]
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work_of import joins_of
 
 import penstock
 from penstock.engine.flow.scheduler import RoundRobin, Scheduler, Shuffled
@@ -365,8 +366,8 @@ def test_a_key_that_fails_stops_all_that_have_it(strategy: str, cut: int) -> Non
         assert "int64 overflow" in engine.stats()["queries"][name]["error"]
         engine.queries[name].drop()
     # the join is gone, and there can be a new one
-    assert {group.common for group in engine._runtime.shared_joins.values()} == {
-        group.common for group in engine._runtime.shared_joins.values() if group.members
+    assert {group.common for group in joins_of(engine)} == {
+        group.common for group in joins_of(engine) if group.members
     }
     again = engine.query(joined(9, on=key), name="again")
     engine.push("a", {"ts": [1_000], "id": [7], "k": [1], "v": [0], "s": ["1"]})
@@ -421,7 +422,7 @@ class Scene:
     def _take(self, batch: pa.RecordBatch) -> None:
         self.batches.append(batch)
         if len(self.batches) == 2:
-            joins = [join for group in self.engine._runtime.shared_joins.values() for join in group.joins]
+            joins = [join for group in joins_of(self.engine) for join in group.joins]
             self.was_working = any(isinstance(join, WindowJoin) and join._working for join in joins)
             self._act(self)
 

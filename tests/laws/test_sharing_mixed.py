@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from oracle import DECLARE, SCHEMA, rows_of
 from test_join_oracle import arrivals
 from test_sharing import microseconds
+from work_of import joins_of
 
 import penstock
 from penstock.query import NEVER
@@ -125,7 +126,7 @@ def test_rows_of_an_open_instant_wait_for_rows_windows_only(strategy: str, count
     engine = engine_of(strategy)
     ranged = engine.query(f"{ONE_KEY} WINDOW 10 MICROSECONDS", count_only=counting)
     last = engine.query(f"{ONE_KEY} WINDOW 1 ROWS", count_only=counting)
-    assert len(engine._runtime.shared_joins) == 2
+    assert len(joins_of(engine)) == 2
     push_rows(engine, "b", [5], 0)
     push_rows(engine, "a", [5, 5], 0)
     assert (ranged.count, last.count) == (2, 0)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from askers import Asker
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +49,7 @@ def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]
     for changes in steps:
         for kind, place, to, counting in changes:
             if kind == "come":
-                members.append(Member("q", to, counting))
+                members.append(Member(Asker("q"), counting, to))
             elif members and kind == "go":
                 members.pop(place % len(members))
             elif members:
@@ -67,7 +68,7 @@ def test_roster_follows_its_members(steps: list[list[tuple[str, int, Any, bool]]
 
 def test_other_windows_of_one_walk_through_no_others() -> None:
     """What all ask is found as it was: nobody is asked for it again."""
-    members = [Member("q", node((size, size), (size % 4, None)), False) for size in range(1, 9)]
+    members = [Member(Asker("q"), False, node((size, size), (size % 4, None))) for size in range(1, 9)]
     roster = Roster.of(members)
     for member in members:
         member.is_new = False
@@ -81,7 +82,9 @@ def test_other_windows_of_one_walk_through_no_others() -> None:
 def test_who_is_left_asks_what_it_asked() -> None:
     """Eight ask for few things, and go one by one: what nobody asks any more has no number."""
     for gone in range(8):
-        members = [Member("q", node((size, size), (size % 4, size % 3)), False) for size in range(1, 9)]
+        members = [
+            Member(Asker("q"), False, node((size, size), (size % 4, size % 3))) for size in range(1, 9)
+        ]
         roster = Roster.of(members)
         for place in (gone, 2, 0, 0, 1, 0):
             for member in members:

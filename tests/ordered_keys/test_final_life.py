@@ -6,6 +6,7 @@ import datetime
 
 import pytest
 from test_ordered_join import engine_of
+from work_of import sub_plans_of
 
 import penstock
 from penstock import Engine
@@ -28,7 +29,7 @@ def test_equal_plans_are_run_once() -> None:
     engine = engine_of(["ORDERED WITHIN 0 ROWS"] * 2)
     one = engine.query(LEFT)
     two = engine.query("SELECT k, b.r * 2 AS y FROM b RIGHT JOIN a USING (k) WHERE b.r IS NULL")
-    assert len(engine._runtime.parts) == 1, "RIGHT is LEFT the other way round"
+    assert len(sub_plans_of(engine)) == 1, "RIGHT is LEFT the other way round"
     four = engine.query(GROUPS)
     five = engine.query("SELECT SUM(r) * 2 AS z, COUNT(*) AS n FROM a GROUP BY k HAVING SUM(r) > 2")
     engine.push("a", rows(1, 2, 3))
@@ -37,7 +38,7 @@ def test_equal_plans_are_run_once() -> None:
     assert [one.count, two.count, four.count, five.count] == [3, 1, 3, 0]
     for query in (one, two, four, five):
         query.drop()
-    assert not len(engine._runtime.parts)
+    assert not len(sub_plans_of(engine))
     assert not any(one.readers for stream in "ab" for one in engine._runtime.streams[stream].frontiers)
 
 
@@ -62,7 +63,7 @@ def test_a_late_query_with_an_equal_plan_reads_what_is_given_from_then_on() -> N
     engine.query(GROUPS)
     engine.push("a", rows(1, 1, 2) | {"k": [1, 2, 3]})
     late = engine.query("SELECT k, COUNT(*) AS n, SUM(r) AS t FROM a GROUP BY k HAVING COUNT(*) > 0")
-    assert len(engine._runtime.parts) == 1
+    assert len(sub_plans_of(engine)) == 1
     engine.push("a", rows(4, first=3))
     assert late.results()["t"].to_pylist() == [3]
     assert late.complete_from == instant(3)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ordered_streams import Arrival, Model, draw_arrivals, factor_of, full_join, keys_of
+from work_of import sub_plans_of
 
 from penstock import Engine, Query
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
@@ -71,7 +72,7 @@ def rows_of(query: Query) -> list[tuple[int, ...]]:
 
 
 def join_of(engine: Engine) -> OrderedJoin:
-    (part,) = engine._runtime.parts
+    (part,) = sub_plans_of(engine)
     join = part.operators[0]
     assert isinstance(join, OrderedJoin)
     return join

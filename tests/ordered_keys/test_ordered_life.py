@@ -6,6 +6,7 @@ import datetime
 
 import pytest
 from test_ordered_join import engine_of, join_of
+from work_of import sub_plans_of
 
 import penstock
 from penstock import Engine, LateError, StoppedError
@@ -54,15 +55,15 @@ def test_joins_of_the_same_columns_are_run_once() -> None:
     engine = engine_of(["ORDERED", "ORDERED"])
     one = engine.query("SELECT k, a.r FROM a JOIN b USING (k) WHERE a.r + b.r > 3")
     two = engine.query("SELECT b.r AS l, a.r * a.k AS m FROM b JOIN a ON a.k = b.k")
-    assert len(engine._runtime.parts) == 1
+    assert len(sub_plans_of(engine)) == 1
     push_both(engine, 0)
     assert one.results()["k"].to_pylist() == [2, 3, 4]
     assert two.results()["l"].to_pylist() == [0, 1, 2, 3, 4]
     one.drop()
     push_both(engine, 5)
-    assert two.count == 10 and len(engine._runtime.parts) == 1
+    assert two.count == 10 and len(sub_plans_of(engine)) == 1
     two.drop()
-    assert not len(engine._runtime.parts)
+    assert not len(sub_plans_of(engine))
     assert not any(one.readers for stream in "ab" for one in engine._runtime.streams[stream].frontiers)
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from ordered_streams import factor_of
+from work_of import sub_plans_of
 
 from penstock import Engine
 from penstock.engine.intake import key_sequences
@@ -35,7 +36,7 @@ def test_real_disorder(evict: str, peaks: list[int], real_data: Path) -> None:
         engine.execute(f"CREATE STREAM {name} (ts TIMESTAMP, n BIGINT ORDERED WITHIN {factor} ROWS)")
     query = engine.query("SELECT n FROM a JOIN b USING (n) JOIN c USING (n)")
     most = [0, 0, 0]
-    (part,) = engine._runtime.parts
+    (part,) = sub_plans_of(engine)
     sides = part.operators[0].sides  # type: ignore[attr-defined]
     for ts, (name, number) in enumerate(come, 1):
         engine.push(name, {"ts": pa.array([ts], pa.timestamp("us")), "n": [number]})

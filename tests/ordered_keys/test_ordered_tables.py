@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ordered_streams import Arrival, draw_arrivals
 from test_ordered_join import NAMES, cuts, declared, engine_of, push
+from work_of import sub_plans_of
 
 from penstock import Engine, QueryError
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
@@ -93,7 +94,7 @@ def test_queries_share_the_join_below_tables() -> None:
         engine.query(
             f"SELECT a.k, t.name FROM a JOIN b USING (k) JOIN t ON t.r = a.r WHERE a.r + b.r > {least}"
         )
-    operators = [one for part in engine._runtime.parts for one in part.operators.values()]
+    operators = [one for part in sub_plans_of(engine) for one in part.operators.values()]
     assert sum(isinstance(one, OrderedJoin) for one in operators) == 1
     text = engine.explain()
     assert "OrderedJoin a.k = b.k" in text and "run once, also for" in text and "Table t" in text

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from checkpoint_help import Twins, again
 from oracle import rows_of
+from work_of import panes_of
 
 import penstock
 from penstock.engine.panes import pane_aggregate
@@ -44,11 +45,11 @@ def test_all_windows_hops_and_calls_share() -> None:
     engine.query(count(10, 5))
     engine.query(count(30, 7, "MAX(v) AS m") + " ORIGIN 3 EMIT DELTA")
     engine.query("SELECT AVG(q.x) * 2 AS d FROM s [RANGE 4 us] AS q GROUP BY q.k HOP BY 2 us", name="half")
-    assert len(engine._runtime.panes) == 1
+    assert len(panes_of(engine)) == 1
     engine.query(count(10, 5, where=" WHERE v > 1"))
     engine.query(count(10, 5, by="v"))
     engine.query("SELECT COUNT(*) AS n FROM s [RANGE 10 us] HOP BY 5 us")
-    assert len(engine._runtime.panes) == 4
+    assert len(panes_of(engine)) == 4
     push(engine, [1, 2, 8], [1, 1, 2], [1, 2, 3])
     (group,) = [one for one in engine.stats()["groups"] if one["strategy"] == "panes"]
     assert group["queries"] == ["q1", "q2", "half"] and group["operators"][0]["rows_in"] == 3
@@ -58,7 +59,7 @@ def test_all_windows_hops_and_calls_share() -> None:
     assert plan["node"] == "PaneAggregate" and plan["shared_with"] == ["q2", "half"]
     for name in list(engine.queries):
         engine.queries[name].drop()
-    assert not engine._runtime.panes and not engine._runtime._owners
+    assert not panes_of(engine) and not engine._runtime.at_work.owners
     assert not engine._runtime.streams["s"].output.queues
 
 
@@ -66,7 +67,7 @@ def test_unshared_panes_are_ones_own() -> None:
     engine = start(sharing="unshared")
     for _ in range(2):
         engine.query(count(10, 5))
-    assert len(engine._runtime.panes) == 2
+    assert len(panes_of(engine)) == 2
     push(engine, [1, 6], [1, 1], [1, 1])
     assert [len(rows_of(one.results())) for one in engine.queries.values()] == [1, 1]
 
@@ -101,7 +102,7 @@ def test_a_query_that_goes_takes_its_lanes_along() -> None:
     stays = engine.query(count(10, 5))
     goes = engine.query(count(200, 1, "MAX(v) AS m, SUM(x) AS t"))
     push(engine, list(range(300)), [1] * 300, list(range(300)))
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     assert panes.panes.count > 100
     goes.drop()
     push(engine, [320], [1], [1])
@@ -114,7 +115,7 @@ def test_state_is_bounded_and_empties() -> None:
     """Cells are panes times groups: a window of 60 with hops of 10 has 6 panes, and one that is open."""
     engine = start()
     delta = engine.query(count(60, 10, "COUNT(*) AS n, MAX(v) AS m, SUM(x) AS t") + " EMIT DELTA")
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     for at in range(0, 2_000, 100):
         push(engine, list(range(at, at + 100)), [i % 7 for i in range(100)], [1] * 100)
         assert panes.state_rows <= 7 * 7
@@ -132,7 +133,7 @@ def test_edges_that_only_short_windows_need_are_dropped() -> None:
     long = engine.query(count(10_000, 1_000))
     engine.query(count(5, 1))
     push(engine, list(range(8_000)), [1] * 8_000, [1] * 8_000)
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     assert panes.panes.count < 200
     panes._check()
     found = rows_of(long.results())
@@ -159,7 +160,7 @@ def test_keys_that_come_and_go(emit: str, few: int, monkeypatch: pytest.MonkeyPa
         for at in range(0, 2_000, 37):
             push(engine, ts[at : at + 37], keys[at : at + 37], values[at : at + 37])
             engine._runtime._check()
-            for panes in engine._runtime.panes.values():
+            for panes in panes_of(engine):
                 used = max(used, panes.panes.slots.used)
         engine.close()
         assert used < 100
@@ -195,7 +196,7 @@ def test_many_groups_of_which_each_pane_has_few(few: int, monkeypatch: pytest.Mo
             engine._runtime._check()
         kinds = [
             isinstance(mark, Sparse)
-            for panes in engine._runtime.panes.values()
+            for panes in panes_of(engine)
             for mark in panes.panes.rows.marks.found.values()
         ]
         assert not by_panes or (any(kinds) is not all(kinds)) is (few == 0)
@@ -214,7 +215,7 @@ def test_many_groups_take_no_more_than_their_rows() -> None:
         values = {"v": rng.integers(0, 9, 1_000), "x": rng.random(1_000)}
         engine.push("s", {"ts": ts, "k": rng.integers(0, 20_000, 1_000), **values})
         query.results()
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     panes._check()
     assert panes.panes.slots.used > 5_000 and panes.panes.count > 200
     whole = panes.panes.slots.used * panes.panes.count * 8 * 10
@@ -225,7 +226,7 @@ def test_there_is_room_for_many_more_groups_at_once() -> None:
     """2,000 groups, one of which comes again, then 10,000 others: an edge is kept by what it differs in."""
     engine = start()
     query = engine.query("SELECT k, COUNT(*) AS n FROM s [RANGE 20 us] GROUP BY k HOP BY 10 us")
-    (panes,) = engine._runtime.panes.values()
+    (panes,) = panes_of(engine)
     for ts, keys in ((5, range(2_000)), (15, range(1)), (25, range(2_000, 12_000)), (35, range(1))):
         push(engine, [ts] * len(keys), list(keys), [1] * len(keys))
     counted = panes.panes._counted
@@ -265,7 +266,7 @@ def test_an_argument_that_fails_stops_those_that_read_it() -> None:
     assert rows_of(fails.results()) == [(5, 1, 15), (10, 1, 17)]
     assert rows_of(plain.results()) == [(5, 1, 2), (10, 1, 3), (15, 1, 4), (20, 1, 3)]
     engine._runtime._check()
-    assert len(engine._runtime.panes) == 1
+    assert len(panes_of(engine)) == 1
 
 
 def test_a_filter_that_fails_stops_all_who_share_it() -> None:
@@ -278,7 +279,7 @@ def test_a_filter_that_fails_stops_all_who_share_it() -> None:
         [(5, 1, 2), (10, 1, 2)],
         [(5, 1, 2), (10, 1, 4)],
     ]
-    assert not engine._runtime.panes
+    assert not panes_of(engine)
     again = engine.query(count(5, 5))
     push(engine, [26], [1], [1])
     assert rows_of(again.results()) == []

@@ -18,6 +18,7 @@ from incremental_help import (
     push,
 )
 from query_trees import Trees
+from work_of import sub_plans_of
 
 import penstock
 
@@ -51,7 +52,7 @@ def test_equal_sub_plans_run_once() -> None:
     engine.advance(8)
     assert answer(seen + changes(three)) == Counter([(1,)])
     three.drop()
-    assert not engine._runtime.parts
+    assert not sub_plans_of(engine)
     assert not engine.stats()["groups"]
 
 

@@ -9,8 +9,7 @@ import pytest
 from oracle import rows_of
 
 import penstock
-from penstock.engine.join_forms.shared_join import SharedJoin
-from penstock.engine.running.pipeline import SubPlan
+from penstock.engine.sharing.shared_join import SharedJoin
 from penstock.options import KNOWN
 
 STREAMS = "; ".join(f"CREATE STREAM {name} (ts TIMESTAMP, k BIGINT, v BIGINT)" for name in "ab")
@@ -54,12 +53,8 @@ def push(engine: penstock.Engine, first: int, last: int) -> None:
 
 def group_of(query: penstock.Query) -> SharedJoin:
     """The first join that it reads, however deep."""
-    parts: list[SubPlan] = [query._pipeline]
-    for part in parts:
-        if part.joins:
-            return next(iter(part.joins.values()))[0]
-        parts += part.parts.values()
-    raise AssertionError("a query that reads a join")
+    works = [work for work, _ in query._pipeline.every_reading]
+    return next(work for work in works if isinstance(work, SharedJoin))
 
 
 @pytest.mark.parametrize("usual", ["auto", "chain", "unshared"])

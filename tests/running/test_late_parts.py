@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle import plain, rows_of
 from query_trees import Drawn, Trees
 from test_changes_oracle import APPROACHES, arrivals, drive, expected, make_engine, make_oracle, same
+from work_of import sub_plans_of
 
 import penstock
 from penstock.optimizer.plan.modes import MODES
@@ -218,13 +219,13 @@ def test_what_keeps_nothing_is_read_from_now_on(expiry: str) -> None:
     start("COUNT")
     both(1)
     both(2)
-    parts = len(engine._runtime.parts)
+    parts = len(sub_plans_of(engine))
     late = start("SUM")
-    assert len(engine._runtime.parts) == parts + len(late), "the sums alone are new"
+    assert len(sub_plans_of(engine)) == parts + len(late), "the sums alone are new"
     both(3)
     both(6)
     again = start("SUM")
-    assert len(engine._runtime.parts) == parts + len(late)
+    assert len(sub_plans_of(engine)) == parts + len(late)
     engine.advance(7)
     both(8)
     # what a store or an Expire keeps can be told
@@ -270,9 +271,9 @@ def test_whole_answers_of_parts_at_work_are_shared(emit: str, other: str, own: i
     early = engine.query(sql + "COMPLETE", modes="CICO")
     for ts in range(1, 7):
         engine.push("s", {"ts": [ts], "k": [ts]})
-    parts = len(engine._runtime.parts)
+    parts = len(sub_plans_of(engine))
     late = engine.query(sql + emit, modes="CIDO")
-    assert len(engine._runtime.parts) == parts + own  # of DELTA what has changed since the hop before
+    assert len(sub_plans_of(engine)) == parts + own  # of DELTA what has changed since the hop before
     for ts in range(7, 10):
         engine.push("s", {"ts": [ts], "k": [ts]})
     assert late.complete_from == EPOCH.replace(microsecond=6 + (emit == "COMPLETE"))

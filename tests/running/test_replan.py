@@ -14,13 +14,14 @@ from test_changes_oracle import Folded, arrivals, drive, expected, found, make_e
 
 import penstock
 from penstock import adapt
-from penstock.engine.running.pipeline import Pipeline
+from penstock.engine.plan.plan import PlanNode
+from penstock.engine.sharing.facts import PlanFacts
 from penstock.optimizer.costs.weights import load
 from penstock.optimizer.plan import choose_expiry
 
 
-def the_other(pipeline: Pipeline, weights: Any) -> str:
-    return "nta" if pipeline.approach == "promises" else "promises"
+def the_other(facts: PlanFacts, weights: Any) -> str:
+    return "nta" if facts.approach == "promises" else "promises"
 
 
 @settings(max_examples=80)
@@ -102,11 +103,11 @@ def test_a_join_that_others_need_is_left_alone() -> None:
 
 def test_of_many_queries_a_few_are_looked_at_after_each_push() -> None:
     """None is left out, also where some go before their turn; what has no choice is not looked at."""
-    looked: list[str] = []
+    looked: list[PlanNode] = []
 
-    def note(pipeline: Pipeline, weights: Any) -> str:
-        looked.append(pipeline.name)
-        return pipeline.approach
+    def note(facts: PlanFacts, weights: Any) -> str:
+        looked.append(facts.plan)
+        return facts.approach
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choose_expiry, "choose_expiry", note)
@@ -121,7 +122,7 @@ def test_of_many_queries_a_few_are_looked_at_after_each_push() -> None:
             engine.push("a", {"ts": [ts], "k": [1], "v": [1.0]})
             seen.append(len(looked))
     assert seen == [3, 6, 7, 7, 7, 7]
-    assert looked == [query.name for query in (first, *rest[:-1])]
+    assert looked == [query._pipeline.plan for query in (first, *rest[:-1])]
 
 
 def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
@@ -133,7 +134,7 @@ def test_a_query_that_is_dropped_takes_its_next_plan_with_it() -> None:
         assert engine._runtime.is_replanned(query.name)
         query.drop()
     runtime = engine._runtime
-    assert not runtime.parts and not runtime.shared_joins and not runtime._owners
+    assert not list(runtime.shared) and not runtime.at_work.owners
     assert all(not stream.output.queues for stream in runtime.streams.values())
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work_of import selects_of
 
 import penstock
 from penstock.engine.expressions import functions
@@ -199,11 +200,10 @@ def test_drawn_queries_that_come_and_go_get_what_they_get_alone(data: st.DataObj
     for one in asks:
         one.check()
     runtime = engines[0]._runtime
-    for stream, shared in runtime.selects.items():
-        assert stream == "s" and shared.members
+    assert all(shared.members for shared in selects_of(engines[0]))
     for one in alive:
         one.pair[0].drop()
-    assert not runtime.selects and not runtime._selects.single and not runtime.window_selects
+    assert not list(runtime.shared)
     assert not any(ingest.output.queues for ingest in runtime.streams.values())
 
 
@@ -267,7 +267,7 @@ def test_nothing_is_shared_if_that_is_asked_for() -> None:
         engine = make_engine(sharing="unshared")
         for name in ("one", "two"):
             engine.query(f"SELECT k FROM {source}", name)
-        assert not engine._runtime.selects and not engine._runtime.window_selects
+        assert not selects_of(engine)
         assert engine.stats()["groups"] == []
         assert kinds(engine, "two")[-2:] == ["Select", "Sink"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from test_shared_select import make_engine, table
+from work_of import selects_of
 
 import penstock
 from penstock.engine.flow.scheduler import RoundRobin, Shuffled
@@ -118,7 +119,7 @@ def test_when_all_fail_the_stream_is_left_and_may_be_read_again() -> None:
     queries = [engine.query(f"SELECT k FROM s WHERE 6 // k > {number}") for number in range(3)]
     with pytest.raises(penstock.StoppedError):
         engine.push("s", zeros_at(4, 1))
-    assert not engine._runtime.selects
+    assert not selects_of(engine)
     assert not engine._runtime.streams["s"].output.queues
     again = engine.query("SELECT k FROM s")
     engine.push("s", table(2, 9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from work_of import joins_of
+
 import penstock
 
 CREATE = "CREATE STREAM a (ts TIMESTAMP, k BIGINT, v BIGINT); CREATE STREAM b (ts TIMESTAMP, k BIGINT)"
@@ -22,7 +24,7 @@ def test_rows_that_live_shorter_from_now_on_are_taken_from_their_shelf() -> None
         push(engine, {ts: ts % 2})
     engine.query(f"{PAIRS} WHERE x.v = 1 WINDOW 100 us")
     engine.query(f"{PAIRS} WINDOW 5 us")
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     left, _ = group.form.join.sides
     engine.advance(5)
     assert [len(shelf) for shelf in left.shelves] == [4]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from work_of import stores_of
 
 import penstock
 from penstock.engine.kernels.windows.changes import link_rows
@@ -159,7 +160,7 @@ def test_numbers_of_rows_that_are_in_no_window_are_used_again() -> None:
     for start in range(0, 40_000, 1_000):
         ts = list(range(start, start + 1_000))
         engine.push("a", {"ts": ts, "k": [time % 3 for time in ts]})
-        (store,) = engine._runtime.windows
+        (store,) = stores_of(engine)
         store._check()
         sizes.append(store.state_bytes)
     assert store.state_rows < 15

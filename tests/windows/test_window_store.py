@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import plain, rows_of
 from test_shared_select import CONDITIONS, DECLARE, FAILING, SCHEMA
+from work_of import stores_of, sub_plans_of
 
 import penstock
 from penstock.engine.expressions import functions
@@ -211,14 +212,14 @@ def test_drawn_queries_that_come_and_go(data: st.DataObject) -> None:
             asked_.check()
             asked_.check_answers(end)
         engine._runtime._check()
-        for store in engine._runtime.windows:
+        for store in stores_of(engine):
             needed = {ref for member in store.members for ref in store.refs_of(member).tolist()}
             assert store.state_rows == len(needed), "rows that nobody needs"
 
 
 def check_state(engine: penstock.Engine) -> None:
     """What is kept is what some window still holds, and rows of an instant that is not over."""
-    for store in engine._runtime.windows:
+    for store in stores_of(engine):
         assert isinstance(store, WindowStore)
         sizes = {member.node.size for member in store.members if not member.by_rows[0]}
         if len(sizes) > window_store.MOST_SHELVES or store._side.terms.births_matter:
@@ -288,15 +289,15 @@ def test_an_aggregate_goes_over_when_it_is_not_alone(window: str) -> None:
             engine.push("s", {"ts": [ts], "k": [ts % 2], "v": [1.0], "t": ["x"], "b": [True]})
 
     push(1, 8)
-    assert not list(engine._runtime.windows), "who reads the same aggregate is no other"
+    assert not stores_of(engine), "who reads the same aggregate is no other"
     engine.query(f"SELECT k FROM s [{window}] WHERE k > 0 EMIT CHANGES", name="other")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     push(8, 12)
     assert engine._runtime.is_replanned("total"), "of the rows before 8 some are still in its window"
     push(12, 14)
     assert not engine._runtime.is_replanned("total") and not engine._runtime.is_replanned("same")
-    assert {name for member in store.members for name in member.readers} == {"total", "same", "other"}
-    groups = [op for part in engine._runtime.parts for op in part.own_operators]
+    assert {name for member in store.members for name in member.queries} == {"total", "same", "other"}
+    groups = [op for part in sub_plans_of(engine) for op in part.own_operators]
     assert [one.state_rows for one in groups] == [2], "two groups, and no rows"
     assert total.complete_from is None and same.complete_from is None
     push(14, 20)
@@ -310,7 +311,7 @@ def test_nothing_comes_below_a_promise() -> None:
     """Where much leaves at once it is told of in pieces, each before the promise that ends it."""
     engine = make()
     query = engine.query("SELECT k FROM s [RANGE 5 us] EMIT CHANGES")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     (member,) = store.members
     promised: list[int] = []
     put, promise = member.output.put, member.output.promise
@@ -341,7 +342,7 @@ def test_rows_that_leave_between_two_batches_come_before_the_promise() -> None:
     """A push of more rows than are taken at once: what leaves in between is older than what is to come."""
     engine = make()
     queries = [engine.query(f"SELECT k FROM s [RANGE {size} us] EMIT CHANGES") for size in (5, 7)]
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     for member in store.members:
         promised: list[int] = []
         put, promise = member.output.put, member.output.promise
@@ -374,7 +375,7 @@ def test_the_last_window_of_partitions_takes_its_rows_along() -> None:
     engine = make()
     stays = engine.query("SELECT k FROM s [RANGE 1 us] EMIT CHANGES")
     goes = engine.query("SELECT DISTINCT k FROM s [PARTITION BY b ROWS 20]")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     for ts in range(6):
         engine.push("s", {"ts": [ts], "k": [ts], "v": [0.0], "t": ["x"], "b": [True]})
     assert store.state_rows == 6
@@ -398,11 +399,11 @@ def test_a_query_started_by_a_subscriber_finds_what_is_there() -> None:
     first.subscribe(start)
     for ts in range(1, 8):
         engine.push("s", {"ts": [ts], "k": [ts], "v": [0.0], "t": ["x"], "b": [True]})
-    assert len(list(engine._runtime.windows)) == 1
+    assert len(stores_of(engine)) == 1
     assert rows_of(started[0].results())[:5] == [(1, 1, 1), (2, 1, 2), (3, 1, 3), (4, -1, 1), (4, 1, 4)]
     started[0].drop()
     first.drop()
-    assert not list(engine._runtime.windows) and not engine._runtime._owners
+    assert not stores_of(engine) and not engine._runtime.at_work.owners
 
 
 def test_a_condition_is_evaluated_once_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -434,9 +435,9 @@ def test_an_altered_aggregate_is_no_company_for_itself() -> None:
             engine.execute(f"ALTER QUERY total SET WINDOW {ts // 3} us")
         if ts == 22:
             engine.query("SELECT k FROM s [RANGE 2 us] EMIT CHANGES")
-    assert len(list(engine._runtime.windows)) == 1 and not engine._runtime.is_replanned("total")
-    (store,) = engine._runtime.windows
-    assert {name for member in store.members for name in member.readers} == {"total", "q1"}
+    assert len(stores_of(engine)) == 1 and not engine._runtime.is_replanned("total")
+    (store,) = stores_of(engine)
+    assert {name for member in store.members for name in member.queries} == {"total", "q1"}
     answer = folded(changes_of(query), 44)
     assert answer == Counter({(0, 3.0): 1, (1, 3.0): 1}), "the six rows since 39"
 

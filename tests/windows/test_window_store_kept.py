@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from oracle import rows_of
 from test_window_store import changes_of, folded, make, solo
+from work_of import plans_of, stores_of
 
 from penstock.query import EPOCH, NEVER
 
@@ -37,13 +38,9 @@ def test_a_hundred_windows_keep_the_rows_of_one() -> None:
         engine.query(f"SELECT {what} FROM s [RANGE {i} MILLISECONDS] WHERE {where}{group}{tail}")
     for one in (engine, alone):
         one.push("s", rows)
-    (store,), (single,) = engine._runtime.windows, alone._runtime.windows
+    (store,), (single,) = stores_of(engine), stores_of(alone)
     assert store.state_rows == single.state_rows == 10_000
-    operators = {
-        id(one): one
-        for part in (*engine._runtime.parts.values(), *engine._runtime.pipelines.values())
-        for one in part.own_operators
-    }
+    operators = {id(one): one for part in plans_of(engine._runtime) for one in part.own_operators}
     others = [one.state_rows for one in operators.values() if type(one).__name__ != "Sink"]
     assert sum(others) <= 100 * 8, "aggregates keep rows of their own"
     assert store.state_bytes < 2 * single.state_bytes
@@ -74,14 +71,14 @@ def test_windows_of_all_kinds_keep_rows_once() -> None:
             one.push("s", {name: values[begin : begin + 6_000] for name, values in rows.items()})
         one.advance(count * 10 - 5)  # the last instant is over
         one._runtime._check()
-    (store,) = together._runtime.windows
+    (store,) = stores_of(together)
     recent = set(range(count - 1_000, count))  # in RANGE 10 MILLISECONDS, and ROWS 1000
     last = {i for key in set(keys.tolist()) for i in np.flatnonzero(keys == key)[-100:].tolist()}
     assert len(last - recent) > 100 and len(recent - last) > 100
     (group,) = (one for one in together.stats()["groups"] if one["strategy"] == "windows")
     assert [one["state_rows"] for one in group["operators"]] == [len(recent | last)]
     assert len(group["queries"]) == 30
-    alone = [next(iter(engine._runtime.windows)) for engine in apart]
+    alone = [next(iter(stores_of(engine))) for engine in apart]
     assert store.state_rows < sum(one.state_rows for one in alone) / 1.5
     assert together.explain().count("rows of s kept once, also for") == 30
 
@@ -95,7 +92,7 @@ def test_rows_that_only_partitions_need() -> None:
     engine = make()
     engine.query("SELECT v, k FROM s [PARTITION BY k ROWS 1] EMIT CHANGES")
     engine.query("SELECT k FROM s [RANGE 3 us] WHERE v > 0 EMIT CHANGES")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     for ts in range(1, 21):
         engine.push("s", {"ts": [ts], "k": [1 + (ts > 1)], "v": [1.0], "t": ["x"], "b": [True]})
         engine._runtime._check()
@@ -127,7 +124,7 @@ def test_rows_that_were_apart_are_told_apart(where: str) -> None:
                 one.push("s", {"ts": [ts], "k": [ts % 5], "v": [ts / 4], "t": ["x"], "b": [True]})
 
     push(1, 21)
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
     assert len(store._kept.apart) == 18
     late = engine.query(sql)
     held = folded(changes_of(alone.queries["alone"]), 20)
@@ -148,7 +145,7 @@ def test_rows_go_as_soon_as_no_window_needs_them() -> None:
     engine = make()
     engine.query("SELECT v FROM s [RANGE 10 us] WHERE k = 1 EMIT CHANGES")
     engine.query("SELECT COUNT(*) AS n FROM s [RANGE 3 us] WHERE k <= 2")
-    (store,) = engine._runtime.windows
+    (store,) = stores_of(engine)
 
     def push(ts: int, *keys: int) -> int:
         columns = {"v": [0.0] * len(keys), "t": ["x"] * len(keys), "b": [True] * len(keys)}

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import rows_of
+from work_of import joins_of
 
 import penstock
 
@@ -140,7 +141,7 @@ def start(
 @pytest.mark.parametrize("kind", SPELLINGS)
 def test_all_spellings_are_one_join(kind: str) -> None:
     engine, queries = start("auto", "RANGE 5 SECONDS", SPELLINGS[kind])
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert len(group.members) == len(queries)
     assert engine.explain().count("\nShared join ") == 1
 
@@ -164,13 +165,13 @@ def test_every_spelling_gives_what_it_says_oracle(kind: str, strategy: str) -> N
 )  # fmt: skip
 def test_what_is_another_condition_is_another_join(condition: str) -> None:
     engine, _ = start("auto", "RANGE 5 SECONDS", ["x.k = y.k", condition])
-    assert sorted(len(group.members) for group in engine._runtime.shared_joins.values()) == [4, 4]
+    assert sorted(len(group.members) for group in joins_of(engine)) == [4, 4]
 
 
 def test_using_is_on() -> None:
     engine, _ = start("auto", "RANGE 5 SECONDS", ["x.k = y.k"])
     engine.query("SELECT x.id AS a FROM two [RANGE 5 SECONDS] AS y JOIN one [RANGE 5 SECONDS] AS x USING (k)")
-    (group,) = engine._runtime.shared_joins.values()
+    (group,) = joins_of(engine)
     assert len(group.members) == 5
 
 

@@ -1,4 +1,4 @@
-"""A join that queries have in common, in one of the forms it can take.
+"""The forms that a join which queries have in common can take.
 
 fused      one WindowJoin: one probe for all slices
 loose      fused, or a WindowJoin per query while that costs less
@@ -13,12 +13,11 @@ Members come and go at any moment between two steps; who stays notices nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.engine.flow.operator import Operator
-from penstock.engine.flow.queue import Outlet, Queue, nobody
+from penstock.engine.flow.queue import Queue
 from penstock.engine.joins.window_join import WindowJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.plan import CommonJoin, CommonManyJoin, MemberNode
@@ -67,34 +66,6 @@ class FusedForm:
     def refresh(self) -> bool:
         self.join.refresh()
         return False
-
-
-@dataclass(eq=False)
-class SharedJoin:
-    """A common join at work, and where its streams are tapped."""
-
-    name: str
-    common: CommonJoin | CommonManyJoin
-    strategy: str
-    form: Form
-    taps: list[tuple[Outlet, Queue]] = field(default_factory=list)
-    changed: Callable[[], None] = nobody
-    """Called when its operators have changed."""
-    entered: list[Operator] = field(default_factory=list)
-    """Operators the scheduler knows of."""
-
-    @property
-    def members(self) -> list[Member]:
-        return self.form.members
-
-    def refresh(self) -> None:
-        """Take changes of the members into account now."""
-        if self.form.refresh():
-            self.changed()
-
-    @property
-    def joins(self) -> list[WindowJoin]:
-        return [operator for operator in self.form.operators if isinstance(operator, WindowJoin)]
 
 
 def build_form(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 from penstock.engine.flow.facts import Work, work_of
 from penstock.engine.flow.operator import Operator
 from penstock.engine.intake.ingest import Ingest
-from penstock.engine.join_forms.shared_join import SharedJoin
 from penstock.engine.members.member import Member
 from penstock.engine.plan.approach import Approach
 from penstock.engine.plan.plan import FinalGroupNode, OrderedJoinNode, PlanNode
@@ -20,8 +19,12 @@ from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.rows.batch import Batch
 from penstock.engine.views.view_memory import copied_bytes
 
-from .end_of_input import streams_in
-from .pipeline import Pipeline, SubPlan
+from .pipeline import Pipeline, PlanAtWork
+from .shared_join import SharedJoin
+from .shared_panes import SharedPanes
+from .shared_selects import SharedSelects
+from .shared_windows import SharedWindows
+from .sub_plan import SubPlan
 
 if TYPE_CHECKING:
     from penstock.engine.changes.match_counts import MatchCounts
@@ -86,39 +89,34 @@ def facts_of_query(pipeline: Pipeline) -> QueryFacts:
     return QueryFacts(pipeline.name, facts_of_plan(pipeline, pipeline), pipeline.count, error)
 
 
-def facts_of_plan(part: SubPlan, query: Pipeline) -> PlanFacts:
+def facts_of_plan(plan: PlanAtWork, query: Pipeline) -> PlanFacts:
     """Of a plan, or of part of it, as the query sees it."""
-    panes, windows, ordered, groups = {}, {}, {}, {}
-    if part.panes:
-        from penstock.engine.panes.facts import facts_of_panes
-
-        panes = {number: facts_of_panes(*share) for number, share in part.panes.items()}
-    if part.windows:
-        from penstock.engine.windows.facts import facts_of_window
-
-        windows = {number: facts_of_window(*share) for number, share in part.windows.items()}
-    for number, node in enumerate(plan_nodes(part.plan)):
-        if isinstance(node, OrderedJoinNode) and number in part.operators:
-            ordered[number] = cast("OrderedJoin", part.operators[number])
-        if isinstance(node, FinalGroupNode) and number in part.operators:
+    ordered, groups = {}, {}
+    for number, node in enumerate(plan_nodes(plan.plan)):
+        if isinstance(node, OrderedJoinNode) and number in plan.operators:
+            ordered[number] = cast("OrderedJoin", plan.operators[number])
+        if isinstance(node, FinalGroupNode) and number in plan.operators:
             from penstock.engine.ordered_keys.facts import facts_of_groups
 
-            groups[number] = facts_of_groups(cast("FinalGroups", part.operators[number]))
-    selects = {number: one for number, (one, _) in part.shares.items() if len(one.members) == 1}
-    answers = {number: getattr(one, "answer_rows", None) for number, one in part.operators.items()}
-    meetings = {number: getattr(one, "meetings", None) for number, one in part.operators.items()}
+            groups[number] = facts_of_groups(cast("FinalGroups", plan.operators[number]))
+    answers = {number: getattr(one, "answer_rows", None) for number, one in plan.operators.items()}
+    meetings = {number: getattr(one, "meetings", None) for number, one in plan.operators.items()}
     return PlanFacts(
-        plan=part.plan,
-        approach=part.approach,
-        others=tuple(one.name for one in part.queries if one is not query),
-        parts={number: facts_of_plan(one, query) for number, one in part.parts.items()},
-        work={number: work_of(one) for number, one in part.operators.items()},
-        selects={number: work_of(one) for number, one in selects.items()},
-        panes=panes,
-        windows=windows,
+        plan=plan.plan,
+        approach=plan.approach,
+        others=tuple(one.name for one in plan.queries if one is not query),
+        parts={number: facts_of_plan(one, query) for number, one, _ in plan.reads(SubPlan)},
+        work={number: work_of(one) for number, one in plan.operators.items()},
+        selects={
+            number: work_of(one.own_operators[0])
+            for number, one, _ in plan.reads(SharedSelects)
+            if len(one.members) == 1
+        },
+        panes={number: one.facts_of(reader) for number, one, reader in plan.reads(SharedPanes)},
+        windows={number: one.facts_of(reader) for number, one, reader in plan.reads(SharedWindows)},
         answers={number: rows for number, rows in answers.items() if rows is not None},
         meetings={number: replace(one) for number, one in meetings.items() if one is not None},
-        joins=dict(part.joins),
+        joins={number: (one, reader) for number, one, reader in plan.reads(SharedJoin)},
         ordered=ordered,
         groups=groups,
     )
@@ -141,7 +139,7 @@ def find_waiting(pipeline: Pipeline, streams: Mapping[str, Ingest]) -> Waiting:
     batches = waiting_batches(pipeline)
     if not batches or pipeline.error is not None:
         return NOTHING
-    behind = min(sorted(streams_in(pipeline.plan)), key=lambda name: streams[name].output.punctuation)
+    behind = min(sorted(pipeline.streams), key=lambda name: streams[name].output.punctuation)
     rows = sum(batch.length for batch in batches)
     return Waiting(rows, round(sum(map(copied_bytes, batches))), behind)
 
@@ -155,10 +153,6 @@ def waiting_batches(pipeline: Pipeline) -> list[Batch]:
 def operators_of(pipeline: Pipeline) -> Iterable[Operator]:
     """Whoever works for a query, each once; also those that work for others too."""
     found: dict[Operator, None] = {}
-    for part in pipeline.everything:
-        found |= dict.fromkeys(part.own_operators)
-        for shared_join, _ in part.joins.values():
-            found |= dict.fromkeys(shared_join.form.operators)
-        for shares in (part.shares, part.panes, part.windows):
-            found |= dict.fromkeys(one for one, _ in shares.values())
-    return found
+    for work, _ in pipeline.every_reading:
+        found |= dict.fromkeys(work.own_operators)
+    return found | dict.fromkeys(pipeline.own_operators)

@@ -60,7 +60,7 @@ def build_operator(
     """The operator of a node, reading these queues."""
     hearing = HEARING[approach]
     for queue in queues:
-        queue.piggyback = hearing.piggyback
+        queue.let_rows_purge(hearing.piggyback)
     match node:
         case ArriveNode() if node.window.kind == "rows":
             from penstock.engine.windows.rows_window import RowsWindow

@@ -1,7 +1,6 @@
 """Operators for a plan: inputs first, joined by queues.
 
-What several queries have in common is not built here but shared out: parts by CommonParts, joins by groups,
-selects by CommonSelects, panes by PanesInCommon, windows by WindowsInCommon.
+What queries have in common is not built here but read (registry.py).
 """
 
 from __future__ import annotations
@@ -11,21 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.engine.flow.operator import Operator
-from penstock.engine.flow.queue import BEGINNING, Outlet, Queue
+from penstock.engine.flow.queue import BEGINNING, Queue
 from penstock.engine.intake.ingest import Ingest
 from penstock.engine.plan.plan import (
     FinalGroupNode,
     HopAnswerNode,
-    JoinNode,
-    ManyJoinNode,
-    MemberNode,
     OrderedJoinNode,
-    PaneAggregateNode,
     PlanNode,
     SelectNode,
-    SharedSelectNode,
     SourceNode,
-    StoredWindowNode,
     TableNode,
     TicksNode,
     UnionNode,
@@ -38,64 +31,46 @@ from penstock.engine.selects.union import Union
 from penstock.engine.windows.rows_entering import RowsEntering
 
 from .build_operator import build_operator
-from .pipeline import Pipeline, SubPlan
+from .pipeline import PlanAtWork
+from .shared_work import Reading, Source
 
 if TYPE_CHECKING:
     from penstock.engine.ordered_memory.memory_rules import MemoryRules
 
-    from .runtime import Runtime
+    from .site import Site
 
 
 class PlanBuilder:
-    """Builds what runs a query, in a runtime."""
+    """Builds what runs a query, in a site."""
 
-    def __init__(self, runtime: Runtime, memory_rules: MemoryRules | None) -> None:
-        self._runtime = runtime
+    def __init__(self, site: Site, memory_rules: MemoryRules | None) -> None:
+        self._site = site
         self._memory_rules = memory_rules
 
-    def build(self, node: PlanNode, numbers: Iterator[int], pipeline: SubPlan, counting: bool) -> Outlet:
-        """Operators for a plan, inputs first; the outlet of the topmost. Numbers follow plan_nodes."""
+    def build(self, node: PlanNode, numbers: Iterator[int], plan: PlanAtWork, counting: bool) -> Source:
+        """Operators for a plan, inputs first; where the topmost gives its rows. Numbers follow plan_nodes."""
         number = next(numbers)
         if isinstance(node, SourceNode):
-            return self._runtime.streams[node.stream].output
+            return Source(self._site.streams[node.stream].output)
         if isinstance(node, TableNode):
-            return self._runtime.tables[node.table].output
-        is_root = number == 0 and not isinstance(pipeline, Pipeline)  # of the part that is being built
-        if isinstance(node, IncrementalNode | OrderedJoinNode | FinalGroupNode) and not is_root:
+            return Source(self._site.tables[node.table].output)
+        read = self._site.shared.read(node, number, plan, counting)
+        if read is not None:
             for _ in list(plan_nodes(node))[1:]:
                 next(numbers)
-            return self._runtime.parts.share(node, number, pipeline)
-        if isinstance(node, MemberNode):
-            for _ in plan_inputs(node):
-                next(numbers)  # its streams
-            return self._runtime._join(node, number, pipeline, counting)
-        if isinstance(node, PaneAggregateNode):
-            next(numbers)  # its stream
-            return self._runtime._panes.share(node, number, pipeline, counting)
-        if isinstance(node, StoredWindowNode):
-            next(numbers)  # its stream
-            return self._runtime.windows.share(node, number, pipeline)
-        selects = self._runtime._selects
-        if isinstance(node, SharedSelectNode) and (node.is_windowed or selects.has_others(node.stream)):
-            for _ in list(plan_nodes(node))[1:]:
-                next(numbers)
-            assert isinstance(pipeline, Pipeline), "selects of a part are its own"
-            return selects.share(node, number, pipeline, counting, None)
-        assert not isinstance(node, JoinNode | ManyJoinNode), "joins are run by groups"
+            return read
         queues = []
         for part in plan_inputs(node):
             queues.append(Queue())
-            self.connect(self.build(part, numbers, pipeline, False), queues[-1], pipeline, part)
-        label = f"{pipeline.name}.{number}"
+            self.connect(self.build(part, numbers, plan, False), queues[-1], plan, part)
+        label = f"{plan.name}.{number}"
         operator: Operator
         match node:
             case WindowNode():
                 operator = RowsEntering(node, queues[0], label)
             case SelectNode():
                 operator = Select(node, queues[0], label)
-                queues[0].piggyback = pipeline.approach == "piggyback"
-                if isinstance(node, SharedSelectNode) and isinstance(pipeline, Pipeline):
-                    selects.single[node.stream] = pipeline, number
+                queues[0].let_rows_purge(plan.approach == "piggyback")
             case UnionNode():
                 operator = Union(tuple(queues), label, node.instants)
             case HopAnswerNode():
@@ -105,11 +80,12 @@ class PlanBuilder:
             case OrderedJoinNode():
                 operator = self._ordered_join(node, queues, label)
             case FinalGroupNode():
-                operator = self._final_groups(node, queues[0], label, pipeline.parts.get(number + 1))
+                operator = self._final_groups(node, queues[0], label, plan.readings.get(number + 1))
             case _:
-                operator = build_operator(node, tuple(queues), label, pipeline.approach)
-        pipeline.operators[number] = operator
-        return operator.output
+                assert isinstance(node, IncrementalNode), "what is in common is read"
+                operator = build_operator(node, tuple(queues), label, plan.approach)
+        plan.operators[number] = operator
+        return Source(operator.output)
 
     def _hop_answer(self, node: HopAnswerNode, queues: Sequence[Queue], name: str) -> Operator:
         """It begins at the first boundary at or after the first row of the query's streams."""
@@ -128,7 +104,7 @@ class PlanBuilder:
         from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 
         sources = [one for one in node.inputs if isinstance(one, SourceNode)]
-        streams = [self._runtime.streams[one.stream] for one in sources]
+        streams = [self._site.streams[one.stream] for one in sources]
         readers = [one.frontier(column).reader() for one, column in zip(streams, node.ordered, strict=True)]
         types = [one.types for one in sources]
         has_rows = [one.rows_in > 0 for one in streams]
@@ -137,7 +113,7 @@ class PlanBuilder:
         return OrderedJoin(node, types, queues, readers, name, has_rows, self._memory_rules)
 
     def _final_groups(
-        self, node: FinalGroupNode, queue: Queue, name: str, joined: SubPlan | None
+        self, node: FinalGroupNode, queue: Queue, name: str, joined: Reading | None
     ) -> Operator:
         """It reads how far keys have come where its stream enters, or of the join whose rows it reads."""
         from penstock.engine.ordered_keys.final_groups import FinalGroups
@@ -145,11 +121,11 @@ class PlanBuilder:
 
         if joined is None:
             assert isinstance(node.input, SourceNode) and node.ordered is not None, "a stream of its own"
-            stream = self._runtime.streams[node.input.stream]
+            stream = self._site.streams[node.input.stream]
             frontier = stream.frontier(node.ordered)
             lacking = frontier.greatest if stream.rows_in else None
             return FinalGroups(node, queue, frontier.reader(), name, lacking)
-        join = joined.operators[0]
+        join = joined[0].own_operators[0]
         assert isinstance(join, OrderedJoin), "what runs a join without windows"
         come = [side.reader.frontier.greatest for side in join.sides]
         lacking = max((one for one in come if one is not None), default=None)
@@ -158,27 +134,27 @@ class PlanBuilder:
     def first_hop(self, plan: PlanNode, hops: Hops) -> Callable[[], int | None]:
         """Gives the first boundary a hopping query answers at, none as long as no row has come."""
         names = {one.stream for one in plan_nodes(plan) if isinstance(one, SourceNode)}
-        streams = [self._runtime.streams[stream] for stream in names]
+        streams = [self._site.streams[stream] for stream in names]
         began = max((one.output.punctuation for one in streams if one.rows_in), default=BEGINNING) + 1
 
         return partial(first_hop_of, hops, streams, began)
 
-    def connect(self, outlet: Outlet, queue: Queue, pipeline: SubPlan, node: PlanNode) -> None:
-        """Let a queue have what an outlet gives; of a stream or table, the columns its plan node names."""
-        queue.punctuation = outlet.punctuation
+    def connect(self, source: Source, queue: Queue, plan: PlanAtWork, node: PlanNode) -> None:
+        """Let a queue of a plan have what comes and what is there; of a stream or table, the columns that its
+        plan node names."""
+        outlet, held = source
+        queue.promise(outlet.punctuation)
         if isinstance(node, SourceNode | TableNode):
-            queue.columns = node.columns
-        if isinstance(node, SourceNode | TableNode | IncrementalNode | OrderedJoinNode | FinalGroupNode):
-            pipeline.taps.append((outlet, queue))
+            queue.want(node.columns)
+        plan.taps.append((outlet, queue))
         outlet.queues.append(queue)
         if isinstance(node, TableNode):
-            self._runtime.tables[node.table].fill(queue)
-        held = self._runtime.parts.filled.pop(outlet, None)
+            self._site.tables[node.table].fill(queue)
         if held is not None:
             queue.put(held)
-            pipeline.is_filled = True
-            pipeline.filled_at = max(pipeline.filled_at, outlet.punctuation)
-        queue.closed = outlet.closed  # behind what is there already
+            plan.fill(outlet.punctuation)
+        if outlet.closed:  # behind what is there already
+            queue.close()
 
 
 def first_hop_of(hops: Hops, streams: list[Ingest], began: int) -> int | None:

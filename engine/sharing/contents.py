@@ -44,7 +44,7 @@ from penstock.engine.selects.select import Select
 from penstock.engine.windows.rows_window import RowsWindow
 
 from .build_operator import build_operator
-from .pipeline import SubPlan
+from .pipeline import PlanAtWork
 
 
 class Contents:
@@ -54,29 +54,26 @@ class Contents:
         self._tables = tables
         self._at = at
 
-    def of(self, part: SubPlan, number: int = 0, standing: bool = False) -> Batch | None:
+    def of(self, part: PlanAtWork, number: int = 0, standing: bool = False) -> Batch | None:
         """What a node's output holds, by its number in the plan of the part; None: nobody knows.
 
         Rows that leave by themselves come with their ets. standing: without them.
         """
-        if number in part.parts:
-            return self.of(part.parts[number], 0, standing)
+        if number in part.readings:
+            work, reader = part.readings[number]
+            return work.content(reader, self._at, standing)
         node = list(plan_nodes(part.plan))[number]
         if isinstance(node, TableNode):
             return self._table(node)
-        if number in part.panes:
-            panes, member = part.panes[number]
-            return self._stamped(member.content(panes.panes), node)
-        if number in part.windows:
-            store, window = part.windows[number]
-            return self._stamped(store.content(window), node)
         operator = part.operators.get(number)
         match operator:
             case RowsWindow() | GroupBy() | SetOperator() | HopDelta():
-                return self._stamped(operator.content(), node)
+                return stamped(operator.content(), node, self._at)
             case Expire():
                 rest = self._read(part, number, 0, True)
-                return None if rest is None else self._sum([self._stamped(operator.content(), node), rest])
+                return (
+                    None if rest is None else self._sum([stamped(operator.content(), node, self._at), rest])
+                )
             case ChangeJoin():
                 return self._pairs(part, number, operator, standing)
             case Select():
@@ -90,13 +87,13 @@ class Contents:
             return empty(plan_types(node), self._at)
         return None
 
-    def answer(self, part: SubPlan, queue: Queue, waiting: Sequence[Batch]) -> Batch | None:
+    def answer(self, part: PlanAtWork, queue: Queue, waiting: Sequence[Batch]) -> Batch | None:
         """What has been read of a plan's output from `queue`, less what is `waiting` besides."""
         whole = self.of(part)
         types = plan_types(part.plan)
         return None if whole is None else less(whole, [*queue.batches, *waiting], types, self._at)
 
-    def _read(self, part: SubPlan, number: int, side: int, standing: bool) -> Batch | None:
+    def _read(self, part: PlanAtWork, number: int, side: int, standing: bool) -> Batch | None:
         """What an operator has read from one of its inputs."""
         nodes = list(plan_nodes(part.plan))
         below = number + 1
@@ -122,28 +119,24 @@ class Contents:
             return empty(plan_types(node), self._at)
         return Batch(np.full(rows.num_rows, self._at), arrays)
 
-    def _stamped(self, batch: Batch | None, node: PlanNode) -> Batch:
-        if batch is None:
-            return empty(plan_types(node), self._at)
-        return Batch(np.full(batch.length, self._at), batch.lazy_columns, None, batch.ets)
-
     def _sum(self, batches: list[Batch]) -> Batch:
         """All of these; what an Expire gives does not leave by itself."""
         return concatenate(batches) if len(batches) > 1 else batches[0]
 
-    def _pairs(self, part: SubPlan, number: int, join: ChangeJoin, standing: bool) -> Batch | None:
+    def _pairs(self, part: PlanAtWork, number: int, join: ChangeJoin, standing: bool) -> Batch | None:
         """Find the pairs again, with a join that is given the rows of both sides at once."""
         node = join.node
-        queues = Queue(), Queue()
+        queues = Queue(self._at), Queue(self._at)
         for side, kept in enumerate(join.contents()):
             input_ = plan_inputs(node)[side]
-            rows = self._read(part, number, side, standing) if kept is None else self._stamped(kept, input_)
+            rows = (
+                self._read(part, number, side, standing) if kept is None else stamped(kept, input_, self._at)
+            )
             if rows is None:
                 return None
             ends = rows.ends
             is_there = ends == FOREVER if standing else ends > self._at
             queues[side].put(rows.take(np.flatnonzero(is_there)))
-            queues[side].punctuation = self._at
         again = build_operator(replace(node, instants=False), queues, join.name, "promises")
         found = Queue()
         again.output.queues.append(found)
@@ -153,6 +146,13 @@ class Contents:
         if not batches:
             return empty(plan_types(node), self._at)
         return less(empty(plan_types(node), self._at), batches, plan_types(node), self._at, by=1)
+
+
+def stamped(batch: Batch | None, node: PlanNode, at: int) -> Batch:
+    """The rows of a node's output, all at one time; None: there are none."""
+    if batch is None:
+        return empty(plan_types(node), at)
+    return Batch(np.full(batch.length, at), batch.lazy_columns, None, batch.ets)
 
 
 def empty(types: Sequence[SqlType], at: int) -> Batch:

@@ -22,7 +22,8 @@ from penstock.engine.plan.plan import ArriveNode, SourceNode
 from penstock.engine.plan.plan_parts import plan_nodes
 from penstock.engine.rows.batch import Batch
 
-from .pipeline import SubPlan
+from .pipeline import PlanAtWork
+from .sub_plan import PartReader, SubPlan
 
 WINDOW = 1
 """The number of a window in the plan of an Expire that reads nothing else."""
@@ -38,11 +39,11 @@ def window_rows(node: ArriveNode, parts: Iterable[SubPlan], now: int, at: int) -
         other = part.plan
         if not isinstance(other, ArriveNode) or not is_like(node, other):
             continue
-        for user in part.users:
-            since = rows_since(part, user, now)
+        for reader in part.members:
+            since = rows_since(part, reader, now)
             if best is not None and since >= best[1]:
                 continue
-            kept = rows_of(user, part)
+            kept = rows_of(reader.owner, part)
             if kept is None:
                 continue
             assert node.window.size is not None and other.window.size is not None
@@ -61,19 +62,23 @@ def is_like(node: ArriveNode, other: ArriveNode) -> bool:
     )
 
 
-def rows_since(part: SubPlan, user: SubPlan, now: int) -> int:
+def rows_since(part: SubPlan, reader: PartReader, now: int) -> int:
     """A reader of a window has all rows with a later ts."""
     assert isinstance(part.plan, ArriveNode) and part.plan.window.size is not None
     (stream,) = (node.stream for node in plan_nodes(part.plan) if isinstance(node, SourceNode))
     begun = part.started.get(stream) if part.rows_since is None else part.rows_since
-    begun = user.late.get(WINDOW, begun)
+    begun = begun if reader.late is None else reader.late
     held = now - part.plan.window.size
     return held if begun is None else max(begun, held)
 
 
-def rows_of(user: SubPlan, window: SubPlan) -> Batch | None:
+def rows_of(user: PlanAtWork, window: SubPlan) -> Batch | None:
     """The rows of a window that one of its readers keeps, with their ends, if that is all of them."""
     operator = user.operators.get(0)
-    if isinstance(operator, Expire) and user.parts.get(WINDOW) is window and not operator.inputs[0].batches:
+    if isinstance(operator, Expire) and reads(user, window) and not operator.inputs[0].batches:
         return operator.kept()
     return None
+
+
+def reads(user: PlanAtWork, window: SubPlan) -> bool:
+    return WINDOW in user.readings and user.readings[WINDOW][0] is window
