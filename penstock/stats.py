@@ -44,7 +44,7 @@ def collect_stats(runtime: Runtime) -> dict[str, Any]:
         {
             "name": work.name,
             **work.facts(),
-            "queries": [query.name for query in work.queries],
+            "queries": list(dict.fromkeys(query.name for query in work.queries)),
             "operators": [operator_stats(operator) for operator in work.own_operators],
         }
         for work in runtime.shared

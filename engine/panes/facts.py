@@ -31,5 +31,5 @@ def facts_of_panes(panes: PaneAggregate, member: PaneMember) -> PaneFacts:
         panes.panes.slots.used,
         member.found,
         None if says is None else int(says.sum()),
-        tuple(dict.fromkeys(one.query for one in panes.members if one is not member)),
+        tuple(dict.fromkeys(one.query for one in panes.members if one.query != member.query)),
     )

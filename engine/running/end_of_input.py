@@ -88,10 +88,10 @@ def set_ends(pipelines: Iterable[Pipeline], streams: Mapping[str, Ingest], drain
             end = end_of(pipeline.plan, streams, drain)
             for one in endings_of(pipeline):
                 ends[one] = max(ends.get(one, end), end)
-    for work in {work for pipeline in found for work, _ in pipeline.every_reading}:
-        work.end()
     for one, end in ends.items():
         one.last_hop = end
+    for work in {work for pipeline in found for work, _ in pipeline.every_reading}:
+        work.end()
 
 
 def endings_of(pipeline: Pipeline) -> Iterable[Ending]:

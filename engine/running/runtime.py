@@ -1,9 +1,9 @@
 """Running plans: streams in, pipelines of operators joined by queues, sinks out.
 
 A pipeline is one query's own operators. What queries have in common is run once for all of them: found in the
-registry (registry.py), which knows no more of it than one contract (shared_work.py). A query that fails on
-the data stops alone (failures.py); one that is to have another plan goes on until that has caught up
-(succession.py).
+registry (sharing/registry.py), which knows no more of it than one contract (sharing/shared_work.py). A query
+that fails on the data stops alone (failures.py); one that is to have another plan goes on until that has
+caught up (succession.py).
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class Runtime:
         if sink.clock is not None:
             sink.clock.waits = waits_for_instants(plan)
         source = self.site.builder.build(plan, count(), pipeline, counting)
-        if isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode):
-            sink.company, _ = pipeline.readings[isinstance(plan, SelectNode)]
+        is_join = isinstance(plan.input if isinstance(plan, SelectNode) else plan, MemberNode)
+        sink.company = pipeline.readings[isinstance(plan, SelectNode)][0] if is_join else None
         if pipeline.counted is None:
             self.site.builder.connect(source, sink.inputs[0], pipeline, plan)
         sink.entered_before = pipeline.filled_at

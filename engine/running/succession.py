@@ -29,8 +29,6 @@ from penstock.engine.sharing.shared_work import Source
 if TYPE_CHECKING:
     from .runtime import Runtime
 
-NEXT = ".next"
-
 ExactFrom = Callable[[Pipeline], int | None]
 """From when on a plan is exact; None: from the start."""
 Done = Callable[[int | None], None]
@@ -72,9 +70,9 @@ class Succession:
         """Begin with a plan that takes over as soon as it has caught up; one begun before is forgotten."""
         self.drop(name)
         old = self._runtime.pipelines[name].sink
-        sink = Sink(old.schema, Queue(), name + NEXT, True, old.refused, old.is_changes)
+        sink = Sink(old.schema, Queue(), f"{name}.sink", True, old.refused, old.is_changes)
         sink.by_hops = old.by_hops and done is None  # what is of no hop that is over is the query's then
-        heir = Pipeline(name + NEXT, plan, sink=sink, approach=approach)
+        heir = Pipeline(name, plan, sink=sink, approach=approach)
         self._runtime._start(heir, counting=False)  # counting or not, the sink will be that of the query
         self._heirs[name] = Heir(heir, exact_from, done, netting)
 

@@ -1,6 +1,11 @@
 """What a plan at work says of itself, as plain records: for EXPLAIN, and for whoever looks for a better plan.
 
 query -> the parts that it reads, by number -> what each node's operator has done, by number
+
+What waits for a query are rows in the queues of its operators, also of those that it has in common with
+others. They wait for the stream of its own that is furthest behind. That may be the one whose rows wait: ROWS
+windows and hops are known when their time is over. Rows that wait for older ones of their own stream (slack)
+have not left `ingest` and are counted there.
 """
 
 from __future__ import annotations
@@ -104,7 +109,7 @@ def facts_of_plan(plan: PlanAtWork, query: Pipeline) -> PlanFacts:
     return PlanFacts(
         plan=plan.plan,
         approach=plan.approach,
-        others=tuple(one.name for one in plan.queries if one is not query),
+        others=tuple(dict.fromkeys(one.name for one in plan.queries if one.name != query.name)),
         parts={number: facts_of_plan(one, query) for number, one, _ in plan.reads(SubPlan)},
         work={number: work_of(one) for number, one in plan.operators.items()},
         selects={

@@ -326,7 +326,7 @@ def test_a_query_dropped_on_the_way_leaves_nothing_behind() -> None:
 
 
 def test_what_fails_with_the_new_window_stops_no_query_of_a_like_name() -> None:
-    """A plan that catches up has the name of its query and `.next`, which a query may have too."""
+    """A plan that catches up is known by itself, not by a name that some query may have."""
     engine = engine_of()
     altered = engine.query("SELECT SUM(v) AS s FROM s [RANGE 2 us] HOP BY 2 us", name="q")
     other = engine.query("SELECT v FROM s", name="q.next")

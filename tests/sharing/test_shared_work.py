@@ -112,6 +112,10 @@ def answers(given: list[tuple[Any, ...]], changes: bool, since: int, until: int)
     return found
 
 
+def test_every_kind_is_asked_for() -> None:
+    assert {kind.work for kind in ASKED} == {*KINDS.values(), SubPlan}
+
+
 @given(st.lists(STEP, max_size=14))
 def test_every_kind_holds_to_the_contract(steps: list[tuple[str, Any, Any]]) -> None:
     engine, now = made(), {"a": 0, "b": 0}
