@@ -29,6 +29,11 @@ def is_part(part: str) -> bool:
     return os.path.basename(part).startswith(PREFIX)
 
 
+def is_saved(part: str) -> bool:
+    """Whether a checkpoint names files of it; a folder that no engine made is no such part."""
+    return os.path.exists(os.path.join(part, SAVED))
+
+
 def write_at(path: str, at: int, parts: Sequence[Buffer]) -> None:
     """Write there and no further; raises OSError, and then the file ends where it did."""
     with open(path, "r+b" if at else "wb") as file:
@@ -95,7 +100,7 @@ def remove_left(folder: str) -> None:
 
 def discard(part: str, handle: int) -> None:
     """The engine has gone; what no checkpoint names goes with it."""
-    if not os.path.exists(os.path.join(part, SAVED)):
+    if not is_saved(part):
         shutil.rmtree(part, ignore_errors=True)
     if handle >= 0:
         os.close(handle)

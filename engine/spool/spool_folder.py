@@ -25,7 +25,7 @@ from penstock.engine.restoring.in_order import FAR, expect
 from penstock.engine.rows.array_memory import Buffer
 from penstock.engine.rows.errors import CheckpointError, PenstockWarning, UsageError
 
-from .part_files import discard, is_part, keep_only, lock, new_part, remove_left, sync_all, write_at
+from .part_files import discard, is_part, is_saved, keep_only, lock, new_part, remove_left, sync_all, write_at
 
 GENERATIONS = 2
 """Checkpoints whose files stay: the last may be lost before it is safe where it goes."""
@@ -149,7 +149,7 @@ class SpoolFolder:
                 )
         self._named = [frozenset(self._files)]
         part, self._part = self._part, None
-        if part is None or not os.path.isdir(part):
+        if part is None or not is_saved(part):
             return
         held = lock(part)
         if held < 0:  # whose files they are is still at work

@@ -181,3 +181,17 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="Expected a folder to spool to, found Not a directory"):
         SpoolFolder(os.fspath(tmp_path / "file" / "folder"), None)
+
+
+def test_a_folder_that_no_engine_made_is_not_taken_over(tmp_path: Path) -> None:
+    """Whatever a checkpoint says, even if the folder is named like a part of a spool."""
+    stranger = tmp_path / "penstock-of-mine"
+    stranger.mkdir()
+    (stranger / "sales.rows").write_text("kept")
+    folder = SpoolFolder(os.fspath(tmp_path / "spool"), None)
+    folder._part = os.fspath(stranger)
+    folder._check_restored()
+    folder.take_over("a checkpoint")
+    del folder
+    gc.collect()
+    assert [one.name for one in stranger.iterdir()] == ["sales.rows"]
