@@ -366,8 +366,9 @@ class Side:
 
     def has_filled_up(self, members: Sequence[Member]) -> bool:
         """Whether rows that lacked columns were there, and are there no more."""
-        born = max((member.born[self.number] for member in members), default=0)
-        return self.terms.births_matter and self.kept.oldest_birth >= born
+        if not self.terms.births_matter:
+            return False
+        return self.kept.oldest_birth >= max((member.born[self.number] for member in members), default=0)
 
     def note_failed(self, predicate: Expression | None, last: int) -> None:
         """A predicate fails on a row that came before those who ask for it, at this ts or place."""

@@ -327,7 +327,7 @@ def test_a_join_over_the_last_rows_goes_to_and_fro() -> None:
     sql = "SELECT s.k, r.v FROM s [RANGE 6 us] JOIN r [ROWS 4] ON s.k = r.k EMIT CHANGES"
     query, solo = engine.query(sql), alone.query(sql)
     push_each(1, 10, engine, alone)
-    load = measure_join(query._pipeline)
+    load = measure_join(query._pipeline.facts().shown)
     assert load is not None and load.pairs > 0
     found = []
     with mock.patch.object(choose_expiry, "choose_expiry", the_other):
