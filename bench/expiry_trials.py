@@ -51,7 +51,7 @@ class Load:
     def start(self, expiry: str) -> tuple[Engine, Query]:
         """An engine with full windows."""
         engine = Engine(expiry=expiry)
-        engine._runtime._clock = time.process_time
+        engine._runtime._clock = engine._runtime.at_work._clock = time.process_time
         engine.execute(self.create)
         query = engine.query(self.sql, name="bench", count_only=True)
         if self.favourites:
