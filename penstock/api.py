@@ -347,7 +347,8 @@ class Engine:
         from penstock.optimizer.explain.explain_sharing import SharedJoins
 
         shared = SharedJoins(self._rates, self._weights, analyze)
-        explainer = Explainer(self._rates, self._weights, analyze, shared.take)
+        limited = self._memory.rules.is_needed
+        explainer = Explainer(self._rates, self._weights, analyze, shared.take, limited)
         queries = [
             explainer.query(
                 query._bound,
@@ -551,6 +552,7 @@ class Engine:
         self._queries[name.lower()] = query
         self._adapter.add(query, alone.plan)
         self._count_lateness(query, 1)
+        self._memory.warn_of(name, pipeline.plan)
         self._runtime.give_first(pipeline)
 
     def _alter(self, name: str, bound: logical.Query, counting: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.rows.errors import UsageError
+from penstock.engine.rows.errors import PenstockWarning, UsageError
 
 if TYPE_CHECKING:
     from penstock.engine.ordered_memory.memory_rules import MemoryRules
+    from penstock.engine.plan.plan import PlanNode
 
 UNITS = {"": 0, "b": 0, "byte": 0, "bytes": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}
 MOST = 1 << 60
@@ -35,6 +37,20 @@ class MemoryOptions:
             "spool": self.spool,
             "spool_limit": self.spool_limit,
         }
+
+    def warn_of(self, query: str, plan: PlanNode) -> None:
+        """Say so if a query's join keeps all in memory, whatever was said here."""
+        if not self.rules.is_needed:
+            return
+        from penstock.engine.ordered_keys.all_in_memory import all_in_memory
+        from penstock.engine.plan.plan import OrderedJoinNode
+        from penstock.engine.plan.plan_parts import plan_nodes
+
+        joins = (node for node in plan_nodes(plan) if isinstance(node, OrderedJoinNode))
+        for why in {why for node in joins if (why := all_in_memory(node))}:
+            said = "memory_limit" if self.memory_limit is not None else f"disorder=`{self.disorder}`"
+            text = f"Expected a join that {said} is for, found {why} in query `{query}`"
+            warnings.warn(f"{text}: all that can be met stays in memory", PenstockWarning, stacklevel=2)
 
     def before_checkpoint(self) -> None:
         """What is on the disk stays as long as the checkpoint that is made now may be asked for."""
@@ -79,6 +95,11 @@ def check_memory(
     if spool is not None:
         if not isinstance(spool, str | os.PathLike):
             raise UsageError(f"Expected spool as the path of a folder, found {type(spool).__name__}")
+        if not os.fspath(spool) or "\0" in os.fspath(spool):
+            raise UsageError(f"Expected spool as the path of a folder, found `{os.fspath(spool)!r}`")
+        if disorder == "auto" and memory_limit is None:
+            wanted = "memory_limit, or disorder=`dbf` or `hybrid`,"
+            raise UsageError(f"Expected {wanted} with spool, found neither")
         folder = SpoolFolder(os.path.abspath(os.fspath(spool)), most)
     rules = MemoryRules(OrderedMemory(), disorder, rows, size, folder)  # type: ignore[arg-type]
     path = None if spool is None else os.fspath(spool)

@@ -29,9 +29,9 @@ import pyarrow as pa
 from penstock.engine.restoring.in_order import expect
 from penstock.engine.restoring.restorable import Restorable, Unknown, is_callable
 from penstock.engine.rows.array_memory import ArrayMemory, Buffer, made_dtype
+from penstock.engine.rows.arrow_stream import read_table
 from penstock.engine.rows.buffer import RowBuffer
 
-from .arrow_stream import read_table
 from .object_graph import CONTAINERS, PLURALS, Record, has_own_state, is_value
 from .own_arrays import OwnArrays, is_in_one_piece
 

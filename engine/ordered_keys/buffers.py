@@ -260,6 +260,11 @@ class Buffers:
             found += self.backlogs[number].last_rows + self.leading[number].last_rows
         return found
 
+    @property
+    def rows_put_away(self) -> int:
+        """Rows that wait for the time of other streams, beside those in the queues."""
+        return sum(backlog.rows for backlog in self.backlogs)
+
     def most_before(self, number: int) -> int:
         """At most so many, as the model has it: the factor to sort, and a block to be written."""
         factor = self._sides[number].reader.frontier.factor if self.sorters else 0

@@ -44,6 +44,7 @@ from penstock.engine.rows.types import SqlType
 from penstock.engine.selects.select import first_bad_row
 from penstock.engine.views.joined_batch import JoinedColumns
 
+from .all_in_memory import all_in_memory
 from .arrivals import Arrivals, line_up
 from .buffers import AHEAD_ROWS, Buffers
 from .frontiers import Frontiers
@@ -92,8 +93,7 @@ class OrderedJoin:
                 side.note_lacking()
         self.buffers: Buffers | None = None
         """Where something has to be done to keep within memory."""
-        is_bounded = any(side.window.size is not None for side in node.sides)
-        if rules is not None and rules.is_needed and not self.frontiers.has_values and not is_bounded:
+        if rules is not None and rules.is_needed and all_in_memory(node) is None:
             self.buffers = Buffers(rules, self.frontiers, self.sides, node.sides, self.inputs)
         self.complete_from: int | None = None
         """From this time on nothing is missed of what came before the join began; None: not yet."""

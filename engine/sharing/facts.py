@@ -129,7 +129,8 @@ def facts_of_plan(plan: PlanAtWork, query: Pipeline) -> PlanFacts:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rows, about what they take, and the stream waited for; None if no row waits."""
+    """Rows, also those on the disk, about what they take in memory, and the stream waited for; None if no
+    row waits."""
 
     rows: int
     bytes: int
@@ -146,6 +147,7 @@ def find_waiting(pipeline: Pipeline, streams: Mapping[str, Ingest]) -> Waiting:
         return NOTHING
     behind = min(sorted(pipeline.streams), key=lambda name: streams[name].output.punctuation)
     rows = sum(batch.length for batch in batches)
+    rows += sum(join.buffers.rows_put_away for join in pipeline.ordered_joins if join.buffers is not None)
     return Waiting(rows, round(sum(map(copied_bytes, batches))), behind)
 
 

@@ -14,6 +14,7 @@ import zlib
 
 import pyarrow as pa
 
+from penstock.engine.rows.arrow_stream import read_table
 from penstock.engine.rows.errors import FileError
 
 from .block import Block
@@ -40,12 +41,13 @@ def read(block: Block) -> pa.RecordBatch:
     """The rows of a block; raises FileError if they are not what was written."""
     try:
         with open(block.path, "rb") as file:
+            there = max(0, os.fstat(file.fileno()).st_size - block.at)
+            if there < block.size:  # no room is made for what is not there
+                raise damaged(block, f"{there:,} bytes")
             file.seek(block.at)
             found = file.read(block.size)
     except OSError as error:
         raise damaged(block, error.strerror or str(error)) from None
-    if len(found) < block.size:
-        raise damaged(block, f"{len(found):,} bytes")
     magic, length, written = FRONT.unpack_from(found)
     rows = memoryview(found)[FRONT.size :]
     if magic != MAGIC or length != len(rows):
@@ -53,7 +55,13 @@ def read(block: Block) -> pa.RecordBatch:
     counted = checksum(bytes(rows))
     if counted != written:
         raise damaged(block, f"the checksum `{counted:08x}`, not `{written:08x}`")
-    return pa.ipc.open_stream(pa.py_buffer(rows)).read_next_batch()
+    try:
+        batches = read_table(rows).to_batches()
+    except (pa.ArrowException, ValueError, struct.error) as error:
+        raise damaged(block, str(error)) from None
+    if [one.num_rows for one in batches] != [block.rows]:
+        raise damaged(block, "another number of rows")
+    return batches[0]
 
 
 def damaged(block: Block, found: str) -> FileError:

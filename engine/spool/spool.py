@@ -101,6 +101,7 @@ class Spool:
         expect(self._writing is None, "no file that is being written")
         for block in self._blocks:
             expect(0 < block.rows < FAR and 0 <= block.at < FAR, "blocks of rows")
-            expect(FRONT.size <= block.size < FAR and block.path.endswith(".rows"), "blocks in files of rows")
+            expect(FRONT.size <= block.size < FAR, "blocks with a front")
+            expect(self.folder.has(block.path, block.at + block.size), "blocks in files of the folder")
         expect(self.rows == sum(block.rows for block in self._blocks), "rows that wait on the disk")
         expect(self.rows <= self.rows_in < FAR, "rows that were written")

@@ -27,6 +27,8 @@ from penstock.engine.rows.errors import CheckpointError, PenstockWarning, UsageE
 
 from .part_files import discard, is_part, is_saved, keep_only, lock, new_part, remove_left, sync_all, write_at
 
+NOT_HELD, WITHOUT_LOCK = -1, -2
+"""A part that is another engine's, or that a checkpoint names; one's own where files cannot be locked."""
 GENERATIONS = 2
 """Checkpoints whose files stay: the last may be lost before it is safe where it goes."""
 
@@ -48,7 +50,7 @@ class SpoolFolder:
         self._named: list[frozenset[str]] = []
         """By the last checkpoints."""
         self._part: str | None = None
-        self._lock = -1
+        self._lock = NOT_HELD
         self._made = 0
         try:
             os.makedirs(folder, exist_ok=True)
@@ -67,9 +69,10 @@ class SpoolFolder:
 
     def new_file(self) -> str:
         """The name of a file that does not exist."""
-        if self._part is None:
+        if self._part is None or self._lock == NOT_HELD:
             self._part = new_part(self.folder)
-            self._lock = lock(self._part)
+            held = lock(self._part)
+            self._lock = WITHOUT_LOCK if held < 0 else held
             weakref.finalize(self, discard, self._part, self._lock)
         self._made += 1
         return os.path.join(self._part, f"{self._made}.rows")
@@ -110,7 +113,8 @@ class SpoolFolder:
             return
         self._files.pop(path, None)
         self._read.discard(path)
-        if self._part is not None and os.path.dirname(path) == self._part:  # else it is another engine's
+        is_own = os.path.dirname(path) == self._part and self._lock != NOT_HELD
+        if is_own:  # else it is another engine's
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
@@ -139,7 +143,7 @@ class SpoolFolder:
         for path, size in self._files.items():
             try:
                 found = os.path.getsize(path)
-            except OSError:
+            except (OSError, ValueError):
                 found = 0
             if found < size:
                 raise CheckpointError(
@@ -161,12 +165,17 @@ class SpoolFolder:
     def __getstate__(self) -> dict[str, Any]:
         """Of a checkpoint no lock is a part, nor are files that no spool needs."""
         own = {path: size for path, size in self._files.items() if path not in self._read}
-        return self.__dict__ | {"_files": own, "_read": set(), "_named": [], "_lock": -1}
+        return self.__dict__ | {"_files": own, "_read": set(), "_named": [], "_lock": NOT_HELD}
+
+    def has(self, path: str, end: int) -> bool:
+        """Whether there is a file that is as long."""
+        return end <= self._files.get(path, 0)
 
     def _check_restored(self) -> None:
-        expect(self._lock == -1 and not self._read and not self._named, "files as they are needed")
+        expect(self._lock == NOT_HELD and not self._read and not self._named, "files as they are needed")
         expect(all(0 < size < FAR for size in self._files.values()), "sizes of files")
         expect(self.limit is None or 0 < self.limit < FAR, "a limit of a spool")
         parts = [*(os.path.dirname(path) for path in self._files), *filter(None, [self._part])]
-        expect(all(map(is_part, parts)), "parts of a spool's folder")
+        is_here = all(is_part(part) and os.path.dirname(part) == self.folder for part in parts)
+        expect(is_here and os.path.isabs(self.folder), "parts of a spool's folder")
         expect(all(path.endswith(".rows") for path in self._files), "files of rows")

@@ -75,11 +75,14 @@ class Explainer:
         weights: Weights,
         analyze: bool,
         take: Take,
+        limited: bool,
     ) -> None:
+        """limited: joins without windows were told to keep within memory."""
         self._rates = rates
         self._weights = weights
         self._analyze = analyze
         self._take = take
+        self._limited = limited
 
     def query(
         self,
@@ -202,7 +205,9 @@ class Explainer:
             case OrderedJoinNode():
                 from .explain_ordered import describe_ordered
 
-                title, lines, data = describe_ordered(node, facts.ordered[number], self._analyze)
+                title, lines, data = describe_ordered(
+                    node, facts.ordered[number], self._analyze, self._limited
+                )
                 shown = Description(title, lines, data=data)
             case FinalGroupNode():
                 from .explain_ordered import describe_groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.intake.disorder import write_rule
+from penstock.engine.ordered_keys.all_in_memory import all_in_memory
 from penstock.engine.ordered_keys.facts import GroupFacts, facts_of_side, false_at_most, of_side
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
@@ -36,9 +37,10 @@ KEEPS = {
 
 
 def describe_ordered(
-    node: OrderedJoinNode, join: OrderedJoin, analyze: bool
+    node: OrderedJoinNode, join: OrderedJoin, analyze: bool, limited: bool
 ) -> tuple[str, list[str], dict[str, Any]]:
-    """Title, lines and data of a join; analyze: with what was measured."""
+    """Title, lines and data of a join; analyze: with what was measured; limited: joins were told to keep
+    within memory."""
     facts = [facts_of_side(join, side) for side in join.sides]
     names = [f"{one['stream']}.{one['column']}" for one in facts]
     further = len({number for own in node.variables for number in own}) - 1
@@ -54,6 +56,9 @@ def describe_ordered(
         lines += [f"partners {line}" for line in where_lines(node.residual)]
     if join.buffers is not None:
         lines.append(KEEPS[join.strategy])
+    whole = all_in_memory(node) if limited else None
+    if whole is not None:
+        lines.append(f"{whole}: all that can be met is in memory, whatever the limit")
     for name, side, one in zip(names, join.sides, facts, strict=True):
         window = node.sides[side.number].window
         shown = f", also [{window}]" if window.is_bounded else ""
@@ -90,6 +95,7 @@ def describe_ordered(
         "state_bounded": True,
     }
     data |= {"rows_late_key": join.missed.rows}
+    data |= {} if whole is None else {"all_in_memory": whole}
     data |= {"results_missed_at_most": join.missed.most, "strategy": join.strategy, "predicted": predicted}
     return title, lines, data
 

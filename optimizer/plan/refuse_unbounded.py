@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from penstock.engine.expressions.expression import columns_of, conjuncts
+from penstock.engine.expressions.expression import Column, columns_of, conjuncts
 from penstock.engine.rows.errors import BindError, UnsupportedError
 from penstock.optimizer.bind.bind import no_window, passes
 from penstock.optimizer.read.source import fail
-from penstock.optimizer.rewrite.flatten_input import flatten_input
+from penstock.optimizer.rewrite.flatten_input import flatten_input, substitute
 from penstock.optimizer.rewrite.order_joins import Cluster, collect_cluster
 from penstock.optimizer.rewrite.prune_columns import moved
 from penstock.optimizer.tree.logical import (
@@ -33,7 +33,7 @@ from penstock.optimizer.tree.logical import (
 )
 
 from .plan_final import is_final_join, is_per
-from .plan_final_group import is_final_group
+from .plan_final_group import GROWING, grows, is_final_group
 from .plan_many import MOST_SIDES
 from .plan_ordered import can_grow, growing_items, is_ordered, per_alone
 from .plan_streams import is_plain
@@ -55,7 +55,8 @@ def refuse_unbounded(query: Query) -> None:
     if not is_grouped and not is_joined:
         raise no_window(scans[0], bool(joins))
     if query.hop is not None:
-        not_yet("HOP BY over a join without windows", query.hop.position)
+        what = "a join" if is_joined else "GROUP BY"
+        not_yet(f"HOP BY over {what} without windows", query.hop.position)
     is_final = is_grouped or any(one.kind != "inner" for one in joins)
     refuse_emit(query, is_final)
     scans = [one for one in nodes_of(query.root) if isinstance(one, StreamScan)]
@@ -109,11 +110,36 @@ def refuse_above(base: Node) -> None:
         return
     is_join = any(isinstance(one, Join) for one in nodes_of(base))
     if not is_join:
+        if isinstance(base, Aggregate):
+            refuse_group(base)
         raise no_window(scans[0], False)
     for part in inputs_of(base):  # what is wrong below comes first
         refuse_node(part)
     assert isinstance(base, Aggregate | Distinct | SetOperation | Join), "all else passes rows on"
     not_yet(f"{name_of(base)} without windows", base.position)
+
+
+def refuse_group(base: Aggregate) -> None:
+    """GROUP BY a column that grows, of a stream, in a way that completes no group."""
+    flat = flatten_input(base.input)
+    scan = flat.base
+    if not isinstance(scan, StreamScan):
+        return
+    keys = [substitute(key, flat.outputs) for key in base.keys]
+    for key in keys:
+        if isinstance(key, Column) and key.index in scan.ordered:
+            name = scan.fields[key.index].name
+            kind = "PER column" if scan.per_of(key.index) else f"of {key.type.value}"
+            not_yet(f"GROUP BY `{name}`, ORDERED {kind}, without windows", base.position)
+    named = [
+        f"`{scan.fields[at].name}`"
+        for at in sorted(scan.ordered)
+        if grows(scan, at) and scan.fields[at].type in GROWING
+    ]
+    if named:
+        error = no_window(scan, False)
+        hint = f"{error.hint}. GROUP BY {' or '.join(named)}, ORDERED, needs none"
+        raise fail(BindError, f"Expected a window on `{scan.stream}`, found none", scan.position, hint)
 
 
 def refuse_cluster(cluster: Cluster) -> None:

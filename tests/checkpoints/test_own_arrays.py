@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.checkpoints import checkpoint
-from penstock.engine.checkpoints.arrow_stream import read_table
 from penstock.engine.checkpoints.object_builder import Build
 from penstock.engine.checkpoints.object_graph import Walk
 from penstock.engine.indexes.hash import HashIndex
 from penstock.engine.restoring.in_order import Disorder
 from penstock.engine.restoring.restorable import Unknown, restorable
+from penstock.engine.rows.arrow_stream import read_table
 from penstock.engine.rows.buffer import RowBuffer
 from penstock.engine.rows.expiry_queue import ExpiryQueue
 from penstock.engine.rows.store import FixedColumn

@@ -254,6 +254,9 @@ def test_a_disk_that_is_full_is_told_and_the_next_best_is_done(
         ({"disorder": "dbf"}, "Expected spool=FOLDER with disorder=`dbf`, found none"),
         ({"spool_limit": "1 GB"}, "Expected spool=FOLDER with spool_limit, found none"),
         ({"spool": 3}, "Expected spool as the path of a folder, found int"),
+        ({"spool": "", "memory_limit": 5}, "Expected spool as the path of a folder, found `''`"),
+        ({"spool": "a\0b", "memory_limit": 5}, "Expected spool as the path of a folder, found `'a"),
+        ({"spool": "a"}, "Expected memory_limit, or disorder=`dbf` or `hybrid`, with spool, found neither"),
         (
             {"memory_limit": 0},
             "Expected memory_limit such as `200 MB` or `100000 rows`, or an integer of bytes",
@@ -279,3 +282,53 @@ def test_options_are_read(tmp_path: Path) -> None:
     rules = engine._memory.rules
     assert rules.folder is not None and rules.folder.limit == 1_536 and rules.limit_bytes == 1_000_000
     assert NAMES
+
+
+# -- what is said --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [("memory_limit", {"memory_limit": "10 rows"}), ("disorder=`msf`", {"disorder": "msf"})],
+)
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT k FROM a LEFT JOIN b USING (k)", "LEFT JOIN"),
+        ("SELECT k FROM a ANTI JOIN b USING (k)", "ANTI JOIN"),
+        ("SELECT k FROM a JOIN b [RANGE 5 SECONDS] USING (k)", "a window beside ORDERED"),
+        ("SELECT k FROM p JOIN q USING (d, k)", "ORDERED PER column"),
+        ("SELECT k FROM a JOIN b USING (k)", None),
+    ],
+)
+def test_who_keeps_all_in_memory_is_told(sql: str, why: str | None, said: str, limit: dict[str, Any]) -> None:
+    columns = "ts TIMESTAMP, d BIGINT, k BIGINT ORDERED WITHIN 2 ROWS"
+    streams = "".join(f"CREATE STREAM {name} ({columns});" for name in "ab")
+    streams += "".join(f"CREATE STREAM {name} ({columns} PER d);" for name in "pq")
+    engine, free = Engine(**limit), Engine()
+    for one in (engine, free):
+        one.execute(streams)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        engine.query(sql, name="x")
+    shown = f"{why}: all that can be met is in memory, whatever the limit"
+    expected = f"Expected a join that {said} is for, found {why} in query `x`"
+    expected += ": all that can be met stays in memory"
+    assert [str(one.message) for one in told] == ([expected] if why else [])
+    assert (shown in engine.explain()) == bool(why)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        free.query(sql, name="x")
+    assert "whatever the limit" not in free.explain()
+
+
+def test_rows_on_the_disk_wait_too(tmp_path: Path) -> None:
+    engine = engine_of(["ORDERED WITHIN 0 ROWS"] * 2, disorder="dbf", spool=tmp_path)
+    query_of(engine, 2)
+    keys = np.arange(10_000)
+    for at in range(0, len(keys), 500):
+        engine.push("a", table_of(keys[at : at + 500], keys[at : at + 500]))
+    (facts,) = engine.stats()["queries"].values()
+    assert facts["oblivious"]["spooled_rows"] > 5_000
+    assert facts["waiting"]["rows"] == len(keys) and facts["waiting"]["stream"] == "b"
+    assert "waiting: 10,000 rows" in engine.explain(analyze=True)

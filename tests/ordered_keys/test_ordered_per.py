@@ -370,6 +370,14 @@ def test_outer_joins_know_no_values_yet() -> None:
         engine.query("SELECT a.k FROM a LEFT JOIN b USING (d, k)")
 
 
+def test_groups_know_no_values_yet() -> None:
+    engine = engine_of(["ORDERED PER d", "ORDERED"])
+    with pytest.raises(
+        QueryError, match="GROUP BY `k`, ORDERED PER column, without windows is not supported"
+    ):
+        engine.query("SELECT k, COUNT(*) AS n FROM a GROUP BY d, k")
+
+
 def test_first_in_first_out_knows_no_values() -> None:
     engine = engine_of(["ORDERED PER d", "ORDERED PER d"], evict="fifo")
     with pytest.raises(QueryError, match="ORDERED PER column with evict=`fifo` is not supported"):

@@ -7,6 +7,7 @@ import gc
 import os
 import random
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock import FileError, PenstockWarning, UsageError
+from penstock.engine.restoring.in_order import Disorder
 from penstock.engine.spool import spool as spool_module
+from penstock.engine.spool.block import Block
+from penstock.engine.spool.block_file import FRONT, MAGIC, checksum, read
 from penstock.engine.spool.spool import Spool
 from penstock.engine.spool.spool_folder import SpoolFolder
 
@@ -183,15 +187,81 @@ def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
         SpoolFolder(os.fspath(tmp_path / "file" / "folder"), None)
 
 
-def test_a_folder_that_no_engine_made_is_not_taken_over(tmp_path: Path) -> None:
-    """Whatever a checkpoint says, even if the folder is named like a part of a spool."""
-    stranger = tmp_path / "penstock-of-mine"
-    stranger.mkdir()
-    (stranger / "sales.rows").write_text("kept")
-    folder = SpoolFolder(os.fspath(tmp_path / "spool"), None)
-    folder._part = os.fspath(stranger)
-    folder._check_restored()
-    folder.take_over("a checkpoint")
-    del folder
+def test_a_block_of_other_rows_is_an_error_also_with_its_checksum(tmp_path: Path) -> None:
+    schema = rows(0).schema
+    squeezed = pa.ipc.IpcWriteOptions(compression="lz4")
+    for how, found in (
+        (None, "another number of rows"),
+        (squeezed, "expected Arrow data as it is"),
+        ("text", ""),
+    ):
+        out = pa.BufferOutputStream()
+        if how == "text":
+            out.write(b"no rows of any kind")
+        else:
+            with pa.ipc.new_stream(out, schema, options=how) as stream:
+                stream.write_batch(rows(0, 11))
+        data = out.getvalue()
+        path = tmp_path / "1.rows"
+        path.write_bytes(FRONT.pack(MAGIC, data.size, checksum(data)) + data.to_pybytes())
+        with pytest.raises(FileError, match=f"of a spool, found .*{found}"):
+            read(Block(os.fspath(path), 0, FRONT.size + data.size, 10, 0, 9))
+
+
+def test_no_room_is_made_for_what_is_not_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "1.rows"
+    path.write_bytes(b"rows")
+    for at, there in ((0, 4), (2, 2), (1 << 40, 0)):
+        with pytest.raises(FileError, match=f"at {at:,} of a spool, found {there} bytes"):
+            read(Block(os.fspath(path), at, 1 << 61, 10, 0, 9))
+
+
+def test_a_checkpoint_names_files_of_its_folder_alone(tmp_path: Path) -> None:
+    """Whoever wrote the checkpoint reads no file elsewhere by it, and removes none."""
+    home = tmp_path / "spool"
+    folder = SpoolFolder(os.fspath(home), None)
+    spool = Spool(folder)
+    spool.append(rows(0), 0, 9)
+    folder.name_all()
+    block = spool.first
+    assert block is not None and folder._part is not None
+    other = tmp_path / "penstock-other"
+    other.mkdir()
+    file = os.fspath(other / "1.rows")
+    Path(file).write_bytes(Path(block.path).read_bytes())
+
+    def restored(**changed: Any) -> SpoolFolder:
+        again = SpoolFolder.__new__(SpoolFolder)
+        again.__dict__.update(folder.__getstate__() | changed)
+        return again
+
+    restored()._check_restored()
+    for changed in (
+        {"_files": {file: block.size}},
+        {"_part": os.fspath(other)},
+        {"_part": f"{folder._part}/../../penstock-other"},
+        {"folder": "spool"},
+    ):
+        with pytest.raises(Disorder, match="parts of a spool's folder"):
+            restored(**changed)._check_restored()
+    for moved in (replace(block, path=file), replace(block, at=1), replace(block, size=block.size + 1)):
+        again = Spool.__new__(Spool)
+        again.__dict__.update(spool.__getstate__() | {"_blocks": deque([moved]), "folder": restored()})
+        with pytest.raises(Disorder, match="blocks in files of the folder"):
+            again._check_restored()
+
+
+def test_a_part_that_no_engine_made_is_not_taken_over(tmp_path: Path) -> None:
+    own = tmp_path / "penstock-of-mine"
+    own.mkdir()
+    (own / "mine.rows").write_bytes(b"mine")
+    folder = SpoolFolder(os.fspath(tmp_path), None)
+    again = SpoolFolder.__new__(SpoolFolder)
+    again.__dict__.update(folder.__getstate__() | {"_part": os.fspath(own)})
+    again._check_restored()
+    again.take_over("bytes given")
+    spool = Spool(again)
+    assert spool.append(rows(0), 0, 9) and spool.take().equals(rows(0))
+    del again, spool
     gc.collect()
-    assert [one.name for one in stranger.iterdir()] == ["sales.rows"]
+    assert [one.name for one in own.iterdir()] == ["mine.rows"]

@@ -22,7 +22,7 @@ SCHEMA, RECORD_BATCH = 1, 3
 """Types of headers."""
 
 
-def read_table(stored: bytes) -> pa.Table:
+def read_table(stored: bytes | memoryview) -> pa.Table:
     """Raises ValueError, or what Arrow raises, if it is no plain stream of batches."""
     buffer = pa.py_buffer(stored)
     for message in pa.ipc.MessageReader.open_stream(buffer):
