@@ -52,8 +52,8 @@ class Empty:
     """Calls that do nothing, as an engine's are made."""
 
     def __init__(self) -> None:
-        nothing_wrong = SimpleNamespace(failures=[], refused=[])
-        self._turns = Turns(nothing_wrong, DEADLOCK_AFTER_S)  # type: ignore[arg-type]
+        nothing_wrong = SimpleNamespace(stopped=[], refused=[])
+        self._turns = Turns(SimpleNamespace(failures=nothing_wrong), DEADLOCK_AFTER_S)  # type: ignore[arg-type]
 
     @change
     def in_turn(self, stream: str, table: object) -> None:

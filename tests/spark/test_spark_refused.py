@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 def failure(caught: pytest.ExceptionInfo[StreamingQueryException]) -> str:
     """The line our error adds to what Spark says."""
-    return next(
-        line for line in str(caught.value).splitlines() if line.startswith("penstock.engine.rows.errors.")
-    )
+    lines = str(caught.value).splitlines()
+    return next(line for line in lines if line.startswith("penstock.") and "Error: " in line)
 
 
 def test_rows_of_no_stream_are_refused(spark: SparkSession, tmp_path: Path) -> None:
