@@ -42,7 +42,7 @@ class MemoryOptions:
         """Say so if a query's join keeps all in memory, whatever was said here."""
         if not self.rules.is_needed:
             return
-        from penstock.engine.ordered_keys.all_in_memory import all_in_memory
+        from penstock.engine.ordered_memory.all_in_memory import all_in_memory
         from penstock.engine.plan.plan import OrderedJoinNode
         from penstock.engine.plan.plan_parts import plan_nodes
 

@@ -35,6 +35,7 @@ from penstock.engine.many_joins.many_join import in_order
 from penstock.engine.many_joins.many_seek import Found, Seen, take_step
 from penstock.engine.many_joins.many_side import Keys
 from penstock.engine.many_joins.probe_order import Step, order_probes
+from penstock.engine.ordered_memory.all_in_memory import all_in_memory
 from penstock.engine.ordered_memory.memory_rules import MemoryModel, MemoryRules, Strategy
 from penstock.engine.plan.plan import OrderedJoinNode
 from penstock.engine.restoring.in_order import expect
@@ -44,7 +45,6 @@ from penstock.engine.rows.types import SqlType
 from penstock.engine.selects.select import first_bad_row
 from penstock.engine.views.joined_batch import JoinedColumns
 
-from .all_in_memory import all_in_memory
 from .arrivals import Arrivals, line_up
 from .buffers import AHEAD_ROWS, Buffers
 from .frontiers import Frontiers

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.intake.disorder import write_rule
-from penstock.engine.ordered_keys.all_in_memory import all_in_memory
 from penstock.engine.ordered_keys.facts import GroupFacts, facts_of_side, false_at_most, of_side
 from penstock.engine.ordered_keys.ordered_join import OrderedJoin
 from penstock.engine.ordered_keys.ordered_side import OrderedSide
 from penstock.engine.ordered_keys.predict import loads_of
+from penstock.engine.ordered_memory.all_in_memory import all_in_memory
 from penstock.engine.plan.plan import FinalGroupNode, OrderedJoinNode
 from penstock.optimizer.costs.ordered_memory import OrderedMemory, output_factor, output_rate
 from penstock.optimizer.costs.write_rate import write_rate
